@@ -1,0 +1,106 @@
+//! Claims: what this gateway has yet to tell the store about its users.
+//!
+//! Joins and leaves are gathered with no fixed wait: an idle gateway sends at once, a busy one gathers the next batch
+//! while the last is in flight. Only the latest matters for each user, so that what waits while the store is away is
+//! bounded by the number of users.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+use std::time::Duration;
+
+use parking_lot::Mutex;
+use presence_protocol::UserId;
+use tokio::sync::Notify;
+use tracing::warn;
+
+use crate::clock::Tick;
+use crate::engine::Core;
+use crate::store::{BATCH_LEN_MAX, Cause, Claim};
+
+const RETRY_MIN: Duration = Duration::from_millis(50);
+const RETRY_MAX: Duration = Duration::from_secs(1);
+
+/// What waits to be told.
+#[derive(Default)]
+pub(crate) struct Claims {
+    waiting: Mutex<HashMap<UserId, Waiting>>,
+    arrived: Notify,
+}
+
+/// Why a user is to be told of, and since when.
+#[derive(Debug, Clone, Copy)]
+struct Waiting {
+    cause: Cause,
+    since: Tick,
+    heard: Tick,
+}
+
+impl Claims {
+    /// A user changed. What is told is read from the roster when it is sent.
+    pub(crate) fn push(&self, user: UserId, cause: Cause, since: Tick, heard: Tick) {
+        self.waiting.lock().insert(user, Waiting { cause, since, heard });
+        self.arrived.notify_one();
+    }
+
+    /// Users are asserted again, unless there is newer to tell of them.
+    pub(crate) fn assert_again(&self, users: Vec<UserId>, now: Tick) {
+        let mut waiting = self.waiting.lock();
+        for user in users {
+            let again = Waiting { cause: Cause::Joined, since: now, heard: now };
+            waiting.entry(user).or_insert(again);
+        }
+        self.arrived.notify_one();
+    }
+
+    /// How many users wait.
+    pub(crate) fn len(&self) -> usize {
+        self.waiting.lock().len()
+    }
+
+    fn take_all(&self) -> Vec<(UserId, Waiting)> {
+        std::mem::take(&mut *self.waiting.lock()).into_iter().collect()
+    }
+
+    fn put_back(&self, users: &[(UserId, Waiting)]) {
+        let mut waiting = self.waiting.lock();
+        for (user, earlier) in users {
+            waiting.entry(user.clone()).or_insert(*earlier);
+        }
+    }
+}
+
+/// Sends what waits, for as long as the engine lives.
+pub(crate) async fn run(core: Arc<Core>) {
+    loop {
+        core.claims.arrived.notified().await;
+        let mut rest = core.claims.take_all();
+        while !rest.is_empty() {
+            let batch = rest.split_off(rest.len().saturating_sub(BATCH_LEN_MAX));
+            if let Err(error) = send(&core, &batch).await {
+                core.claims.put_back(&batch);
+                core.claims.put_back(&rest);
+                core.metrics.store_errors.inc();
+                warn!(%error, users = core.claims.len(), "claims are held until the store answers");
+                core.health.wait_for_store(RETRY_MIN, RETRY_MAX).await;
+                break;
+            }
+        }
+    }
+}
+
+async fn send(core: &Core, batch: &[(UserId, Waiting)]) -> Result<(), crate::store::StoreError> {
+    let now = core.clock.now();
+    let claims = batch.iter().map(|(user, waiting)| claim(core, user, *waiting, now)).collect();
+    core.metrics.claims.inc_by(batch.len() as u64);
+    core.store.apply(claims).await
+}
+
+fn claim(core: &Core, user: &UserId, waiting: Waiting, now: Tick) -> Claim {
+    Claim {
+        user: user.clone(),
+        contribution: core.roster.contribution(user, now),
+        cause: waiting.cause,
+        age: now.since(waiting.since),
+        silence: now.since(waiting.heard),
+    }
+}

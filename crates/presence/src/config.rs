@@ -1,0 +1,33 @@
+//! The numbers that every part of presence agrees on. Reads no environment: the gateway fills it in.
+
+use std::time::Duration;
+
+/// Times and limits of one presence engine.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Config {
+    /// How often a client shows a sign of life; one that is silent for longer is pinged.
+    pub heartbeat: Duration,
+    /// How long a session counts as alive after its last heartbeat. At least twice `heartbeat`.
+    pub ttl: Duration,
+    /// How long an offline is held back, so that a quick reconnect shows nothing.
+    pub grace: Duration,
+    /// How long "last seen" is kept after a user went offline.
+    pub last_seen: Duration,
+    /// The longest watch list of one session.
+    pub watch_len_max: usize,
+    /// How often all watched users are compared with the store, as a slow background sweep.
+    pub sweep: Duration,
+}
+
+impl Default for Config {
+    fn default() -> Self {
+        Self {
+            heartbeat: Duration::from_secs(10),
+            ttl: Duration::from_secs(30),
+            grace: Duration::from_secs(3),
+            last_seen: Duration::from_secs(30 * 24 * 3600),
+            watch_len_max: 1000,
+            sweep: Duration::from_secs(60),
+        }
+    }
+}

@@ -1,0 +1,249 @@
+//! The desk: answers a session's `watch`, `unwatch` and `query`, one after the other in the order in which they came.
+//!
+//! What is known here is answered at once. Where the store must be asked, a short task does it, so that the session's
+//! own task goes on hearing its client; what the client asks meanwhile waits in a short queue.
+
+use std::collections::{HashMap, HashSet, VecDeque};
+use std::sync::Arc;
+
+use bytes::Bytes;
+use parking_lot::Mutex;
+use presence_protocol::{
+    ErrorCode, ErrorMessage, GatewayMessage, RequestId, UserId, UserState, encode_gateway, encode_state,
+    snapshot_frame,
+};
+use tracing::debug;
+
+use crate::engine::Core;
+use crate::outbox::{ConnId, Outbox};
+use crate::store::{BATCH_LEN_MAX, Standing, StoreError};
+use crate::watch::UserRef;
+
+/// The most requests that may wait for an earlier one of the same session.
+const QUEUE_LEN_MAX: usize = 16;
+
+/// What a client asks for.
+#[derive(Debug)]
+pub enum Request {
+    /// Watch these users from now on; answered by a snapshot.
+    Watch {
+        /// Whom.
+        users: Vec<UserId>,
+        /// Comes back in the answer.
+        id: Option<RequestId>,
+    },
+    /// Watch these users no longer.
+    Unwatch {
+        /// Whom.
+        users: Vec<UserId>,
+    },
+    /// A snapshot of these users, without watching them.
+    Query {
+        /// Whom.
+        users: Vec<UserId>,
+        /// Comes back in the answer.
+        id: Option<RequestId>,
+    },
+}
+
+/// The requests of one session that wait for the one that is being answered; none when none is.
+pub(crate) type Queue = Mutex<Option<Box<VecDeque<Request>>>>;
+
+/// What is left to do for a request: these users must be read from the store before it can be answered.
+enum Open {
+    Watch { asked: Vec<UserRef>, unknown: Vec<UserId>, id: Option<RequestId> },
+    Query { asked: Vec<UserId>, unknown: Vec<UserId>, id: Option<RequestId> },
+}
+
+/// Answers a request, now or later.
+pub(crate) fn take(core: &Arc<Core>, outbox: &Arc<Outbox>, conn: ConnId, request: Request) {
+    let mut queue = outbox.requests.lock();
+    if let Some(waiting) = queue.as_mut() {
+        if waiting.len() < QUEUE_LEN_MAX {
+            waiting.push_back(request);
+        } else {
+            drop(queue);
+            refuse_busy(outbox, request);
+        }
+        return;
+    }
+    if let Some(open) = begin(core, outbox, conn, request) {
+        *queue = Some(Box::default());
+        core.spawn(work(core.clone(), outbox.clone(), conn, open));
+    }
+}
+
+async fn work(core: Arc<Core>, outbox: Arc<Outbox>, conn: ConnId, open: Open) {
+    let mut next = Some(open);
+    loop {
+        if let Some(open) = next.take() {
+            finish(&core, &outbox, open).await;
+        }
+        let mut queue = outbox.requests.lock();
+        let Some(request) = queue.as_mut().and_then(|waiting| waiting.pop_front()) else {
+            *queue = None;
+            return;
+        };
+        drop(queue);
+        next = begin(&core, &outbox, conn, request);
+    }
+}
+
+/// Does what can be done at once. Answers what is left.
+fn begin(core: &Core, outbox: &Outbox, conn: ConnId, request: Request) -> Option<Open> {
+    match request {
+        Request::Watch { users, id } => begin_watch(core, outbox, conn, &users, id),
+        Request::Unwatch { users } => {
+            unwatch(core, outbox, conn, &users);
+            None
+        }
+        Request::Query { users, id } => begin_query(core, outbox, users, id),
+    }
+}
+
+fn begin_watch(
+    core: &Core,
+    outbox: &Outbox,
+    conn: ConnId,
+    users: &[UserId],
+    id: Option<RequestId>,
+) -> Option<Open> {
+    let enlisted = outbox.edit_watching(|watching| enlist(core, conn, watching, users));
+    let asked = match enlisted {
+        Ok(Some(asked)) => asked,
+        Ok(None) => {
+            let max = core.config.watch_len_max;
+            let message = format!("watch: a watch list holds at most {max} users, none was added");
+            refuse(outbox, ErrorCode::TooManyWatches, message, id);
+            return None;
+        }
+        Err(_ended) => return None,
+    };
+    let unknown = core.table.unknown_of(&asked);
+    if unknown.is_empty() {
+        answer_watch(core, outbox, &asked, id.as_ref());
+        return None;
+    }
+    Some(Open::Watch { asked, unknown, id })
+}
+
+/// Adds users to a watch list, all of them or, when they are too many, none.
+fn enlist(
+    core: &Core,
+    conn: ConnId,
+    watching: &mut Vec<UserRef>,
+    users: &[UserId],
+) -> Option<Vec<UserRef>> {
+    let watched = |user: &UserId| {
+        core.table.find(user).filter(|user| watching.binary_search(user).is_ok())
+    };
+    let new: HashSet<&UserId> = users.iter().filter(|user| watched(user).is_none()).collect();
+    if watching.len() + new.len() > core.config.watch_len_max {
+        return None;
+    }
+    watching.reserve_exact(new.len());
+    watching.extend(new.into_iter().map(|user| core.table.watch(user, conn)));
+    watching.sort_unstable();
+    Some(users.iter().filter_map(|user| core.table.find(user)).collect())
+}
+
+fn unwatch(core: &Core, outbox: &Outbox, conn: ConnId, users: &[UserId]) {
+    let _ = outbox.edit_watching(|watching| {
+        for user in users.iter().filter_map(|user| core.table.find(user)) {
+            if let Ok(at) = watching.binary_search(&user) {
+                watching.remove(at);
+                core.table.unwatch(user, conn);
+            }
+        }
+        watching.shrink_to(watching.len() + watching.len() / 4);
+    });
+}
+
+fn begin_query(
+    core: &Core,
+    outbox: &Outbox,
+    users: Vec<UserId>,
+    id: Option<RequestId>,
+) -> Option<Open> {
+    let max = core.config.watch_len_max;
+    if users.len() > max {
+        let message = format!("query: at most {max} users at a time, {} were asked for", users.len());
+        refuse(outbox, ErrorCode::TooManyWatches, message, id);
+        return None;
+    }
+    let unknown: Vec<UserId> =
+        users.iter().filter(|user| core.table.state(user).is_none()).cloned().collect();
+    let open = Open::Query { asked: users, unknown, id };
+    if matches!(&open, Open::Query { unknown, .. } if unknown.is_empty()) {
+        answer_query(core, outbox, open, &[]);
+        return None;
+    }
+    Some(open)
+}
+
+async fn finish(core: &Core, outbox: &Outbox, open: Open) {
+    let (Open::Watch { unknown, .. } | Open::Query { unknown, .. }) = &open;
+    let read = read_all(core, unknown).await;
+    match (open, read) {
+        (Open::Watch { asked, id, .. }, Ok(standings)) => {
+            for standing in &standings {
+                core.absorb(standing);
+            }
+            answer_watch(core, outbox, &asked, id.as_ref());
+        }
+        (open @ Open::Query { .. }, Ok(standings)) => answer_query(core, outbox, open, &standings),
+        (Open::Watch { id, .. } | Open::Query { id, .. }, Err(error)) => {
+            debug!(%error, "a request could not be answered from the store");
+            let message = "the store is out of reach; users that you watch stay watched, and their \
+                           states follow when it is back";
+            refuse(outbox, ErrorCode::StoreUnavailable, message.to_owned(), id);
+        }
+    }
+}
+
+/// Reads any number of users, in the order asked, in concurrent calls.
+pub(crate) async fn read_all(core: &Core, users: &[UserId]) -> Result<Vec<Standing>, StoreError> {
+    let calls = users.chunks(BATCH_LEN_MAX).map(|batch| core.store.snapshot(batch.to_vec()));
+    let parts = futures::future::try_join_all(calls).await.inspect_err(|_| {
+        core.metrics.store_errors.inc();
+    })?;
+    Ok(parts.into_iter().flatten().collect())
+}
+
+fn answer_watch(core: &Core, outbox: &Outbox, asked: &[UserRef], id: Option<&RequestId>) {
+    outbox.reply_with(asked, || {
+        let fragment = |user: &UserRef| core.table.fragment(*user, outbox.format);
+        let fragments: Vec<Bytes> = asked.iter().filter_map(fragment).collect();
+        snapshot_frame(outbox.format, id, &fragments)
+    });
+}
+
+fn answer_query(core: &Core, outbox: &Outbox, open: Open, standings: &[Standing]) {
+    let Open::Query { asked, id, .. } = open else { return };
+    let read: HashMap<&UserId, &Standing> =
+        standings.iter().map(|standing| (&standing.user, standing)).collect();
+    let state = |user: UserId| {
+        let known = core.table.state(&user);
+        let state = known.or_else(|| Some(read.get(&user)?.shown().to_state(user.clone())));
+        state.unwrap_or_else(|| UserState::never_seen(user))
+    };
+    outbox.reply_with(&[], || {
+        let states = asked.into_iter().map(state);
+        let fragments: Vec<Bytes> = states.map(|s| encode_state(outbox.format, &s)).collect();
+        snapshot_frame(outbox.format, id.as_ref(), &fragments)
+    });
+}
+
+fn refuse_busy(outbox: &Outbox, request: Request) {
+    let id = match request {
+        Request::Watch { id, .. } | Request::Query { id, .. } => id,
+        Request::Unwatch { .. } => None,
+    };
+    let message = format!("at most {QUEUE_LEN_MAX} requests may wait for an answer");
+    refuse(outbox, ErrorCode::RateLimited, message, id);
+}
+
+pub(crate) fn refuse(outbox: &Outbox, code: ErrorCode, message: String, id: Option<RequestId>) {
+    let error = ErrorMessage { code, message, id, users: Vec::new() };
+    outbox.reply(encode_gateway(outbox.format, &GatewayMessage::Error(error)));
+}

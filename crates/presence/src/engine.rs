@@ -1,0 +1,244 @@
+//! The engine: puts the parts of the loop together and owns their tasks.
+
+use std::future::Future;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Duration;
+
+use parking_lot::Mutex;
+use presence_protocol::{CloseReason, Device, Format, Status, UserId, UserState};
+use tokio::sync::Notify;
+use tokio::task::JoinSet;
+use tokio::time::sleep;
+use tracing::info;
+
+use crate::claims::{self, Claims};
+use crate::clock::Clock;
+use crate::config::Config;
+use crate::desk::read_all;
+use crate::grace::Grace;
+use crate::health::{self, Health};
+use crate::metrics::Metrics;
+use crate::outbox::{ConnId, Outbox, Outboxes};
+use crate::roster::{Effect, Roster};
+use crate::session::Session;
+use crate::store::bucket::BUCKETS;
+use crate::store::{Cause, Opened, Store, StoreError};
+use crate::watch::WatchTable;
+use crate::wheel::Wheel;
+use crate::{relay, vouch, wheel};
+
+/// Over how long everybody is asserted again after a fault.
+const ASSERT_SPREAD: Duration = Duration::from_secs(1);
+
+/// The presence of one gateway: its sessions, and what they watch. Dropping it ends its tasks.
+pub struct Presence {
+    core: Arc<Core>,
+}
+
+/// Who signs in.
+#[derive(Debug, Clone)]
+pub struct Joining {
+    /// The user, already proven.
+    pub user: UserId,
+    /// A label for the device.
+    pub device: Option<Device>,
+    /// How the session wants its user shown, if it says so from the start.
+    pub status: Option<Status>,
+    /// How frames to the client are encoded.
+    pub format: Format,
+}
+
+/// What the parts share. Each part lives in its own module; this holds no logic but who calls whom.
+pub(crate) struct Core {
+    pub(crate) config: Config,
+    pub(crate) clock: Clock,
+    pub(crate) store: Arc<dyn Store>,
+    pub(crate) metrics: Metrics,
+    pub(crate) outboxes: Outboxes,
+    pub(crate) roster: Roster,
+    pub(crate) wheel: Wheel,
+    pub(crate) claims: Claims,
+    pub(crate) health: Health,
+    pub(crate) grace: Mutex<Grace>,
+    pub(crate) grace_changed: Notify,
+    pub(crate) table: WatchTable,
+    /// For how long a drain spreads reconnects, in ms; 0 while not draining.
+    drain_spread_ms: AtomicU64,
+    tasks: Mutex<JoinSet<()>>,
+}
+
+impl Presence {
+    /// Starts the engine on an open store. Must be called within a tokio runtime.
+    pub fn start(config: Config, opened: Opened, metrics: Metrics) -> Self {
+        let core = Arc::new(Core {
+            config,
+            clock: Clock::start(),
+            store: opened.store,
+            metrics,
+            outboxes: Outboxes::default(),
+            roster: Roster::new(),
+            wheel: Wheel::new(),
+            claims: Claims::default(),
+            health: Health::default(),
+            grace: Mutex::default(),
+            grace_changed: Notify::new(),
+            table: WatchTable::new(),
+            drain_spread_ms: AtomicU64::new(0),
+            tasks: Mutex::default(),
+        });
+        core.spawn(relay::run(core.clone(), opened.events));
+        core.spawn(claims::run(core.clone()));
+        core.spawn(vouch::run(core.clone()));
+        core.spawn(wheel::run(core.clone()));
+        core.spawn(health::run(core.clone()));
+        Self { core }
+    }
+
+    /// A user signs in: the session is online from now on.
+    pub fn join(&self, joining: Joining) -> Session {
+        self.core.join(joining)
+    }
+
+    /// Where users stand, in the order asked: those watched here from memory, the others from the store.
+    pub async fn query(&self, users: Vec<UserId>) -> Result<Vec<UserState>, StoreError> {
+        let unknown: Vec<UserId> =
+            users.iter().filter(|user| self.core.table.state(user).is_none()).cloned().collect();
+        let mut read = read_all(&self.core, &unknown).await?.into_iter().peekable();
+        let mut answer = Vec::with_capacity(users.len());
+        for user in users {
+            let standing = read.next_if(|standing| standing.user == user);
+            let read = standing.map(|standing| standing.shown().to_state(user.clone()));
+            let state = read.or_else(|| self.core.table.state(&user));
+            answer.push(state.unwrap_or_else(|| UserState::never_seen(user)));
+        }
+        Ok(answer)
+    }
+
+    /// Whether new clients are welcome: the store answers, and this gateway is not draining.
+    pub fn is_ready(&self) -> bool {
+        self.core.health.is_fine() && self.core.drain_spread().is_zero()
+    }
+
+    /// Since when the store is out of reach, in ms since the Unix epoch.
+    pub fn degraded_since(&self) -> Option<u64> {
+        self.core.health.degraded_since()
+    }
+
+    /// How many sessions there are.
+    pub fn session_count(&self) -> usize {
+        self.core.outboxes.len()
+    }
+
+    /// Brings the gauges up to date, before they are read.
+    pub fn measure(&self) {
+        let metrics = &self.core.metrics;
+        let (users, watches) = self.core.table.size();
+        metrics.sessions.set(self.core.outboxes.len() as i64);
+        metrics.users.set(self.core.roster.user_count() as i64);
+        metrics.watched_users.set(users as i64);
+        metrics.watches.set(watches as i64);
+        metrics.claims_waiting.set(self.core.claims.len() as i64);
+    }
+
+    /// Sends all clients elsewhere: tells them to reconnect at a moment spread over `time`, closes them in batches in
+    /// the first half of it, and keeps their users' places in the store until the TTL. Ends when all are gone.
+    pub async fn drain(&self, time: Duration) {
+        let core = &self.core;
+        core.drain_spread_ms.store(time.as_millis().max(1) as u64, Ordering::Relaxed);
+        let outboxes = core.outboxes.all();
+        info!(sessions = outboxes.len(), "draining");
+        for outbox in &outboxes {
+            outbox.tell_draining();
+        }
+        let batch_len = outboxes.len().div_ceil(DRAIN_BATCHES).max(1);
+        for batch in outboxes.chunks(batch_len) {
+            sleep(time / 2 / DRAIN_BATCHES as u32).await;
+            for outbox in batch {
+                outbox.close(CloseReason::Draining);
+            }
+        }
+        while core.outboxes.len() > 0 || core.claims.len() > 0 {
+            sleep(DRAIN_POLL).await;
+        }
+    }
+}
+
+/// Sessions are closed in so many batches.
+const DRAIN_BATCHES: usize = 20;
+const DRAIN_POLL: Duration = Duration::from_millis(20);
+
+impl Drop for Presence {
+    fn drop(&mut self) {
+        self.core.tasks.lock().abort_all();
+    }
+}
+
+impl Core {
+    fn join(self: &Arc<Self>, joining: Joining) -> Session {
+        let Joining { user, device, status, format } = joining;
+        let now = self.clock.now();
+        let outbox = Arc::new(Outbox::new(user, format, now));
+        let conn = self.outboxes.insert(outbox.clone());
+        self.wheel.visit_at(conn, &outbox, now, now.after(self.config.heartbeat));
+        if self.roster.join(&outbox.user, conn, device, status, now) == Effect::Changed {
+            self.claims.push(outbox.user.clone(), Cause::Joined, now, now);
+        }
+        if !self.health.is_fine() {
+            outbox.tell_health();
+        }
+        Session::new(self.clone(), outbox, conn)
+    }
+
+    pub(crate) fn set_status(&self, outbox: &Outbox, conn: ConnId, status: Status) {
+        let now = self.clock.now();
+        if self.roster.set_status(&outbox.user, conn, status, now) == Effect::Changed {
+            self.claims.push(outbox.user.clone(), Cause::Status, now, now);
+        }
+    }
+
+    /// A session ends, for good; further calls do nothing.
+    pub(crate) fn leave(&self, outbox: &Outbox, conn: ConnId, cause: Cause) {
+        let Some(watching) = outbox.end() else { return };
+        for user in watching {
+            self.table.unwatch(user, conn);
+        }
+        let draining = cause == Cause::Closed && !self.drain_spread().is_zero();
+        let cause = if draining { Cause::Drained } else { cause };
+        let now = self.clock.now();
+        if self.roster.leave(&outbox.user, conn, now) == Effect::Changed {
+            self.claims.push(outbox.user.clone(), cause, now, outbox.heard());
+        }
+    }
+
+    /// Tells the store again of every session, in paced batches: it may have lost them.
+    pub(crate) fn assert_all_again(self: &Arc<Self>) {
+        let core = self.clone();
+        self.spawn(async move {
+            let first = fastrand::usize(..BUCKETS);
+            for bucket in 0..BUCKETS {
+                let users = core.roster.users_of((first + bucket) % BUCKETS);
+                if !users.is_empty() {
+                    core.claims.assert_again(users, core.clock.now());
+                    sleep(ASSERT_SPREAD / BUCKETS as u32).await;
+                }
+            }
+        });
+    }
+
+    /// When a client that is sent away is to reconnect: a random moment of the drain time.
+    pub(crate) fn reconnect_after_ms(&self) -> u64 {
+        fastrand::u64(..=self.drain_spread().as_millis() as u64 / 2)
+    }
+
+    fn drain_spread(&self) -> Duration {
+        Duration::from_millis(self.drain_spread_ms.load(Ordering::Relaxed))
+    }
+
+    /// Runs a task that ends with the engine at the latest.
+    pub(crate) fn spawn(&self, task: impl Future<Output = ()> + Send + 'static) {
+        let mut tasks = self.tasks.lock();
+        while tasks.try_join_next().is_some() {}
+        tasks.spawn(task);
+    }
+}

@@ -1,0 +1,84 @@
+//! Health: whether the store answers. While it does not, clients are told that what they see is the last known state,
+//! and this gateway asks for no new clients. Nobody is shown offline for it.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Duration;
+
+use tokio::sync::Notify;
+use tokio::time::{sleep, timeout};
+use tracing::{info, warn};
+
+use crate::clock::wall_ms;
+use crate::engine::Core;
+
+const PROBE_INTERVAL: Duration = Duration::from_secs(1);
+const PROBE_TIMEOUT: Duration = Duration::from_secs(1);
+
+/// How many probes in a row must fail before clients are told: a blip is not worth a word.
+const FAILURES_MIN: u32 = 2;
+
+/// Whether the store answers.
+#[derive(Default)]
+pub(crate) struct Health {
+    /// Since when the store is out of reach, in ms since the Unix epoch; 0 while it answers.
+    degraded_since: AtomicU64,
+    answered: Notify,
+}
+
+impl Health {
+    pub(crate) fn is_fine(&self) -> bool {
+        self.degraded_since().is_none()
+    }
+
+    pub(crate) fn degraded_since(&self) -> Option<u64> {
+        Some(self.degraded_since.load(Ordering::Relaxed)).filter(|since| *since > 0)
+    }
+
+    /// Waits a little, or while degraded until the store answers again.
+    pub(crate) async fn wait_for_store(&self, pause: Duration, pause_max: Duration) {
+        sleep(pause).await;
+        while !self.is_fine() {
+            let _ = timeout(pause_max, self.answered.notified()).await;
+        }
+    }
+
+    fn set(&self, since: u64) {
+        self.degraded_since.store(since, Ordering::Relaxed);
+        if since == 0 {
+            self.answered.notify_waiters();
+        }
+    }
+}
+
+/// Probes the store for as long as the engine lives.
+pub(crate) async fn run(core: Arc<Core>) {
+    let mut failures = 0;
+    loop {
+        sleep(PROBE_INTERVAL.mul_f64(0.9 + 0.2 * fastrand::f64())).await;
+        let answer = timeout(PROBE_TIMEOUT, core.store.probe()).await;
+        failures = if matches!(answer, Ok(Ok(()))) { 0 } else { failures + 1 };
+        match (core.health.is_fine(), failures) {
+            (true, FAILURES_MIN..) => {
+                warn!("the store is out of reach: states are the last known ones until it answers");
+                core.health.set(wall_ms());
+                tell_all(&core);
+            }
+            (false, 0) => {
+                info!("the store answers again");
+                core.health.set(0);
+                core.assert_all_again();
+                core.reconcile_soon();
+                tell_all(&core);
+            }
+            _ => {}
+        }
+        core.metrics.degraded.set(i64::from(!core.health.is_fine()));
+    }
+}
+
+fn tell_all(core: &Core) {
+    for outbox in core.outboxes.all() {
+        outbox.tell_health();
+    }
+}

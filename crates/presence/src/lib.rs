@@ -1,0 +1,37 @@
+//! Presence: who is online, and who is told. The domain of the gateway, without sockets and without HTTP.
+//!
+//! Data moves in one direction around a loop, and the modules below are in its order:
+//!
+//! ```text
+//! session -> roster -> claims -> store -> (Redis) -> events -> relay, grace -> watch table -> outbox -> session
+//!     \-> wheel: deadlines of sessions that fall silent
+//! ```
+//!
+//! Nothing that a connection calls waits for the store or for another connection.
+
+mod clock;
+mod config;
+mod engine;
+mod metrics;
+
+mod desk;
+mod roster;
+mod session;
+mod wheel;
+
+mod claims;
+mod health;
+mod vouch;
+
+pub mod store;
+
+mod grace;
+mod relay;
+
+mod outbox;
+mod watch;
+
+pub use config::Config;
+pub use engine::{Joining, Presence};
+pub use metrics::Metrics;
+pub use session::{Request, Session, Work};

@@ -1,0 +1,298 @@
+//! The outbox of one session: what its client is owed. Presence is state, not a log: a slow client is owed the latest
+//! state of each user that changed, never a backlog, so its size is bounded by the watch list.
+//!
+//! Writers mark and wake; only the session's own task takes out. No call here waits.
+
+use std::collections::VecDeque;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::task::{Context, Poll, Waker};
+
+use bytes::Bytes;
+use parking_lot::{Mutex, RwLock};
+use presence_protocol::{CloseReason, Format, UserId};
+use slab::Slab;
+
+use crate::clock::Tick;
+use crate::desk::Queue;
+use crate::watch::UserRef;
+
+/// The most users that one `presence` frame carries; the rest follows in the next.
+const USERS_PER_FRAME: usize = 256;
+
+/// The most answers that may wait for a client that does not read. More are dropped.
+pub(crate) const REPLIES_LEN_MAX: usize = 32;
+
+/// A session's number on this gateway. It is used again after the session has ended.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub(crate) struct ConnId(pub(crate) u32);
+
+/// What is shared between a session's task and those who have something to tell its client.
+pub(crate) struct Outbox {
+    pub(crate) user: UserId,
+    pub(crate) format: Format,
+    /// The last sign of life.
+    heard: AtomicU64,
+    /// The wheel's tick at which this session is looked at next: others found in the wheel are stale.
+    next_visit: AtomicU64,
+    /// When the client's token expires; the end of time when it does not.
+    expires: AtomicU64,
+    pub(crate) requests: Queue,
+    inner: Mutex<Inner>,
+}
+
+#[derive(Default)]
+struct Inner {
+    waker: Option<Waker>,
+    owed: Owed,
+    close: Option<CloseReason>,
+    ended: bool,
+    /// The watch list, sorted.
+    watching: Vec<UserRef>,
+    /// Those of the watched users whose latest state is yet to be sent, sorted.
+    dirty: Vec<UserRef>,
+    replies: VecDeque<Bytes>,
+}
+
+/// Small things a client is owed.
+#[derive(Default, Clone, Copy)]
+struct Owed {
+    ping: bool,
+    health: bool,
+    draining: bool,
+}
+
+/// The next thing to do for a client.
+#[derive(Debug)]
+pub(crate) enum Due {
+    Close(CloseReason),
+    Draining,
+    Health,
+    Frame(Bytes),
+    Ping,
+}
+
+impl Outbox {
+    pub(crate) fn new(user: UserId, format: Format, now: Tick) -> Self {
+        Self {
+            user,
+            format,
+            heard: AtomicU64::new(now.0),
+            next_visit: AtomicU64::new(0),
+            expires: AtomicU64::new(u64::MAX),
+            requests: Queue::default(),
+            inner: Mutex::default(),
+        }
+    }
+
+    pub(crate) fn hear(&self, now: Tick) {
+        self.heard.store(now.0, Ordering::Relaxed);
+    }
+
+    pub(crate) fn heard(&self) -> Tick {
+        Tick(self.heard.load(Ordering::Relaxed))
+    }
+
+    pub(crate) fn set_expiry(&self, at: Tick) {
+        self.expires.store(at.0, Ordering::Relaxed);
+    }
+
+    pub(crate) fn expires(&self) -> Tick {
+        Tick(self.expires.load(Ordering::Relaxed))
+    }
+
+    pub(crate) fn set_next_visit(&self, tick: u64) {
+        self.next_visit.store(tick, Ordering::Relaxed);
+    }
+
+    pub(crate) fn next_visit(&self) -> u64 {
+        self.next_visit.load(Ordering::Relaxed)
+    }
+
+    /// The next thing to do, the most urgent first. `encode` makes a frame of users' latest states.
+    ///
+    /// All frames with states are encoded under this session's lock, here and in [`Outbox::reply_with`], so that they
+    /// leave in the order in which they were encoded: no older state follows a newer one.
+    pub(crate) fn poll_due(
+        &self,
+        cx: &mut Context<'_>,
+        encode: impl Fn(&[UserRef]) -> Option<Bytes>,
+    ) -> Poll<Due> {
+        let mut inner = self.inner.lock();
+        if let Some(due) = inner.take_due(encode) {
+            return Poll::Ready(due);
+        }
+        match &mut inner.waker {
+            Some(waker) => waker.clone_from(cx.waker()),
+            none => *none = Some(cx.waker().clone()),
+        }
+        Poll::Pending
+    }
+
+    pub(crate) fn ask_ping(&self) {
+        self.wake_after(|inner| inner.owed.ping = true);
+    }
+
+    pub(crate) fn tell_health(&self) {
+        self.wake_after(|inner| inner.owed.health = true);
+    }
+
+    pub(crate) fn tell_draining(&self) {
+        self.wake_after(|inner| inner.owed.draining = true);
+    }
+
+    pub(crate) fn close(&self, reason: CloseReason) {
+        let mut inner = self.inner.lock();
+        inner.close.get_or_insert(reason);
+        let waker = inner.waker.take();
+        drop(inner);
+        if let Some(waker) = waker {
+            waker.wake();
+        }
+    }
+
+    /// The user's state changed.
+    pub(crate) fn mark(&self, user: UserRef) {
+        self.wake_after(|inner| {
+            if let Err(at) = inner.dirty.binary_search(&user) {
+                inner.dirty.insert(at, user);
+            }
+        });
+    }
+
+    /// An answer, which is dropped when too many wait already.
+    pub(crate) fn reply(&self, frame: Bytes) {
+        self.reply_with(&[], || frame);
+    }
+
+    /// An answer that carries the latest state of these users, so that they need not be pushed as well.
+    pub(crate) fn reply_with(&self, covered: &[UserRef], encode: impl FnOnce() -> Bytes) {
+        self.wake_after(|inner| {
+            if inner.replies.len() < REPLIES_LEN_MAX {
+                inner.cover(covered);
+                inner.replies.push_back(encode());
+            }
+        });
+    }
+
+    /// Changes the watch list, unless the session has ended. Holds this session's lock and no other's.
+    pub(crate) fn edit_watching<T>(
+        &self,
+        edit: impl FnOnce(&mut Vec<UserRef>) -> T,
+    ) -> Result<T, Ended> {
+        let mut inner = self.inner.lock();
+        if inner.ended {
+            return Err(Ended);
+        }
+        Ok(edit(&mut inner.watching))
+    }
+
+    /// Ends the session: nothing but its close frame is sent any more. Answers the watch list, which is to be given up;
+    /// none when it has ended before.
+    pub(crate) fn end(&self) -> Option<Vec<UserRef>> {
+        let mut inner = self.inner.lock();
+        if inner.ended {
+            return None;
+        }
+        let watching = std::mem::take(&mut inner.watching);
+        *inner = Inner { ended: true, waker: inner.waker.take(), ..Inner::default() };
+        Some(watching)
+    }
+
+    fn wake_after(&self, act: impl FnOnce(&mut Inner)) {
+        let mut inner = self.inner.lock();
+        if inner.ended {
+            return;
+        }
+        act(&mut inner);
+        let waker = inner.waker.take();
+        drop(inner);
+        if let Some(waker) = waker {
+            waker.wake();
+        }
+    }
+}
+
+impl Inner {
+    fn take_due(&mut self, encode: impl Fn(&[UserRef]) -> Option<Bytes>) -> Option<Due> {
+        if let Some(reason) = self.close.take() {
+            return Some(Due::Close(reason));
+        }
+        if std::mem::take(&mut self.owed.draining) {
+            return Some(Due::Draining);
+        }
+        if std::mem::take(&mut self.owed.health) {
+            return Some(Due::Health);
+        }
+        if let Some(frame) = self.replies.pop_front() {
+            return Some(Due::Frame(frame));
+        }
+        while let Some(users) = self.take_dirty() {
+            if let Some(frame) = encode(&users) {
+                return Some(Due::Frame(frame));
+            }
+        }
+        std::mem::take(&mut self.owed.ping).then_some(Due::Ping)
+    }
+
+    /// The users whose state is to be sent next. Only those still watched: a mark may cross an `unwatch`.
+    fn take_dirty(&mut self) -> Option<Vec<UserRef>> {
+        let watching = &self.watching;
+        self.dirty.retain(|user| watching.binary_search(user).is_ok());
+        if self.dirty.is_empty() {
+            self.dirty = Vec::new();
+            return None;
+        }
+        let rest = self.dirty.split_off(self.dirty.len().min(USERS_PER_FRAME));
+        Some(std::mem::replace(&mut self.dirty, rest))
+    }
+
+    /// These users' latest states are on their way.
+    fn cover(&mut self, users: &[UserRef]) {
+        if !self.dirty.is_empty() && !users.is_empty() {
+            let mut users = users.to_vec();
+            users.sort_unstable();
+            self.dirty.retain(|user| users.binary_search(user).is_err());
+        }
+    }
+}
+
+/// The session has ended.
+pub(crate) struct Ended;
+
+/// All sessions' outboxes by number.
+#[derive(Default)]
+pub(crate) struct Outboxes {
+    slots: RwLock<Slab<Arc<Outbox>>>,
+}
+
+impl Outboxes {
+    pub(crate) fn insert(&self, outbox: Arc<Outbox>) -> ConnId {
+        ConnId(self.slots.write().insert(outbox) as u32)
+    }
+
+    pub(crate) fn remove(&self, conn: ConnId) {
+        self.slots.write().try_remove(conn.0 as usize);
+    }
+
+    pub(crate) fn get(&self, conn: ConnId) -> Option<Arc<Outbox>> {
+        self.slots.read().get(conn.0 as usize).cloned()
+    }
+
+    pub(crate) fn len(&self) -> usize {
+        self.slots.read().len()
+    }
+
+    /// Tells each of these sessions that a user changed.
+    pub(crate) fn mark_all(&self, conns: &[ConnId], user: UserRef) {
+        let slots = self.slots.read();
+        for outbox in conns.iter().filter_map(|conn| slots.get(conn.0 as usize)) {
+            outbox.mark(user);
+        }
+    }
+
+    /// Every session there is now.
+    pub(crate) fn all(&self) -> Vec<Arc<Outbox>> {
+        self.slots.read().iter().map(|(_, outbox)| outbox.clone()).collect()
+    }
+}

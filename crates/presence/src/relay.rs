@@ -1,0 +1,148 @@
+//! The relay: hears of every change in the store, holds losses back for their grace, and tells the sessions that watch.
+//!
+//! It never waits for the store itself: what must be read is read by short tasks, which bring their answer to the watch
+//! table. Order does not matter there, since every view carries a version.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use presence_protocol::UserId;
+use tokio::sync::mpsc;
+use tokio::time::{Instant, interval_at, sleep, sleep_until};
+use tracing::{debug, info};
+
+use crate::engine::Core;
+use crate::store::{BATCH_LEN_MAX, Event, Standing, StoreError};
+
+/// After a store came back, every gateway has this long to assert its sessions before anybody is compared with it.
+const ASSERT_TIME: Duration = Duration::from_secs(2);
+
+/// The pause between two batches of a comparison.
+const RECONCILE_PAUSE: Duration = Duration::from_millis(5);
+
+/// When a due loss could not be confirmed, it is tried again after this.
+const RETRY_PAUSE: Duration = Duration::from_millis(500);
+
+enum Turn {
+    Event(Event),
+    /// The grace of some users is over.
+    Due,
+    /// Time for the slow background sweep.
+    Sweep,
+    /// The store is gone for good.
+    Over,
+}
+
+/// Relays for as long as the engine lives.
+pub(crate) async fn run(core: Arc<Core>, mut events: mpsc::Receiver<Event>) {
+    let sweep = core.config.sweep.mul_f64(0.9 + 0.2 * fastrand::f64());
+    let mut sweeps = interval_at(Instant::now() + sweep, sweep);
+    loop {
+        let due = core.grace.lock().next_due();
+        let turn = tokio::select! {
+            biased;
+            () = sleep_until(due.unwrap_or_else(Instant::now)), if due.is_some() => Turn::Due,
+            event = events.recv() => event.map_or(Turn::Over, Turn::Event),
+            () = core.grace_changed.notified() => continue,
+            _ = sweeps.tick() => Turn::Sweep,
+        };
+        match turn {
+            Turn::Event(event) => hear(&core, event),
+            Turn::Due => confirm_due(&core),
+            Turn::Sweep => core.spawn(reconcile(core.clone(), Duration::ZERO)),
+            Turn::Over => return,
+        }
+    }
+}
+
+fn hear(core: &Arc<Core>, event: Event) {
+    match event {
+        Event::Transitions(transitions) => {
+            for transition in transitions {
+                core.metrics.transitions.get_or_create(&transition.cause.into()).inc();
+                core.absorb(&transition.standing);
+            }
+        }
+        Event::Expired(user) => {
+            core.metrics.expired_events.inc();
+            if core.table.find(&user).is_some() {
+                core.spawn(confirm(core.clone(), vec![user]));
+            }
+        }
+        Event::Gap => {
+            debug!("events may have been missed: watched users are read again");
+            core.metrics.gaps.inc();
+            core.spawn(reconcile(core.clone(), Duration::ZERO));
+        }
+        Event::Reconnected => {
+            info!("connected to the store again: sessions are asserted, watched users are read again");
+            core.assert_all_again();
+            core.reconcile_soon();
+        }
+    }
+}
+
+fn confirm_due(core: &Arc<Core>) {
+    let now = Instant::now();
+    let due = core.grace.lock().take_due(now);
+    let users = core.table.due_of(&due, now);
+    if !users.is_empty() {
+        core.spawn(confirm(core.clone(), users));
+    }
+}
+
+/// Asks the store once more about users whose loss is due, until it answers: nobody is offline until that is known.
+async fn confirm(core: Arc<Core>, users: Vec<UserId>) {
+    for batch in users.chunks(BATCH_LEN_MAX) {
+        while let Err(error) = read(&core, batch.to_vec()).await {
+            debug!(%error, users = batch.len(), "a due offline waits until the store confirms it");
+            core.health.wait_for_store(RETRY_PAUSE, Duration::from_secs(1)).await;
+        }
+    }
+}
+
+/// Compares all watched users with the store, in paced batches.
+pub(crate) async fn reconcile(core: Arc<Core>, delay: Duration) {
+    sleep(delay).await;
+    for shard in 0..core.table.shard_count() {
+        for batch in core.table.users_of_shard(shard).chunks(BATCH_LEN_MAX) {
+            match read(&core, batch.to_vec()).await {
+                Ok(differences) => drop(core.metrics.reconciled.inc_by(differences)),
+                Err(error) => debug!(%error, "a comparison with the store was left to the next"),
+            }
+            sleep(RECONCILE_PAUSE).await;
+        }
+    }
+}
+
+async fn read(core: &Core, users: Vec<UserId>) -> Result<u64, StoreError> {
+    let standings: Vec<Standing> = core.store.snapshot(users).await.inspect_err(|_| {
+        core.metrics.store_errors.inc();
+    })?;
+    Ok(standings.iter().filter(|standing| core.absorb(standing)).count() as u64)
+}
+
+impl Core {
+    /// Takes over where a user stands: holds a loss back, or tells the sessions that watch. True when it was news to
+    /// watchers here.
+    pub(crate) fn absorb(&self, standing: &Standing) -> bool {
+        let Some((user, absorbed)) = self.table.absorb(standing, Instant::now()) else {
+            return false;
+        };
+        if let Some(due) = absorbed.hold {
+            self.grace.lock().hold(user, due);
+            self.grace_changed.notify_one();
+        }
+        if absorbed.flap {
+            self.metrics.flaps_hidden.inc();
+        }
+        self.metrics.pushes.inc_by(absorbed.tell.len() as u64);
+        self.outboxes.mark_all(&absorbed.tell, user);
+        !absorbed.tell.is_empty()
+    }
+
+    /// Compares all watched users with the store, once every gateway had time to assert its sessions.
+    pub(crate) fn reconcile_soon(self: &Arc<Self>) {
+        self.spawn(reconcile(self.clone(), ASSERT_TIME));
+    }
+}

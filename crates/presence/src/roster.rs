@@ -1,0 +1,162 @@
+//! The roster: the sessions that this gateway holds, by user, and what they amount to.
+//!
+//! It is the truth about this gateway's own sessions; the store is told of it and never asked.
+
+use std::collections::HashMap;
+
+use parking_lot::Mutex;
+use presence_protocol::{Device, Show, Status, UserId};
+use smallvec::SmallVec;
+
+use crate::clock::Tick;
+use crate::outbox::ConnId;
+use crate::store::bucket::{BUCKETS, bucket_of};
+use crate::store::{Contribution, SetStatus};
+
+/// This gateway's sessions, by user, spread over the store's buckets.
+pub(crate) struct Roster {
+    buckets: Box<[Mutex<HashMap<UserId, LocalUser>>]>,
+}
+
+/// A user with at least one session here.
+struct LocalUser {
+    sessions: SmallVec<[LocalSession; 1]>,
+    /// Since when the user has been visibly online here.
+    visible_since: Tick,
+}
+
+struct LocalSession {
+    conn: ConnId,
+    device: Option<Device>,
+    status: Option<Box<LocalStatus>>,
+}
+
+struct LocalStatus {
+    status: Status,
+    set_at: Tick,
+}
+
+/// Whether a change of a session changed what its user amounts to here.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Effect {
+    Changed,
+    Unchanged,
+}
+
+impl Roster {
+    pub(crate) fn new() -> Self {
+        Self { buckets: (0..BUCKETS).map(|_| Mutex::default()).collect() }
+    }
+
+    /// A session begins.
+    pub(crate) fn join(
+        &self,
+        user: &UserId,
+        conn: ConnId,
+        device: Option<Device>,
+        status: Option<Status>,
+        now: Tick,
+    ) -> Effect {
+        let status = status.map(|status| Box::new(LocalStatus { status, set_at: now }));
+        let session = LocalSession { conn, device, status };
+        let mut bucket = self.bucket(user);
+        if let Some(local) = bucket.get_mut(user) {
+            return local.change(now, |sessions| sessions.push(session));
+        }
+        let sessions = SmallVec::from_iter([session]);
+        bucket.insert(user.clone(), LocalUser { sessions, visible_since: now });
+        Effect::Changed
+    }
+
+    /// A session says how it wants its user shown.
+    pub(crate) fn set_status(
+        &self,
+        user: &UserId,
+        conn: ConnId,
+        status: Status,
+        now: Tick,
+    ) -> Effect {
+        let status = Box::new(LocalStatus { status, set_at: now });
+        let mut bucket = self.bucket(user);
+        bucket.get_mut(user).map_or(Effect::Unchanged, |local| {
+            local.change(now, |sessions| {
+                if let Some(session) = sessions.iter_mut().find(|session| session.conn == conn) {
+                    session.status = Some(status);
+                }
+            })
+        })
+    }
+
+    /// A session ends.
+    pub(crate) fn leave(&self, user: &UserId, conn: ConnId, now: Tick) -> Effect {
+        let mut bucket = self.bucket(user);
+        let Some(local) = bucket.get_mut(user) else { return Effect::Unchanged };
+        let effect =
+            local.change(now, |sessions| sessions.retain(|session| session.conn != conn));
+        if local.sessions.is_empty() {
+            bucket.remove(user);
+            return Effect::Changed;
+        }
+        effect
+    }
+
+    /// What a user's sessions here amount to; none when there are none.
+    pub(crate) fn contribution(&self, user: &UserId, now: Tick) -> Option<Contribution> {
+        self.bucket(user).get(user).map(|local| local.contribution(now))
+    }
+
+    /// The users of one bucket.
+    pub(crate) fn users_of(&self, bucket: usize) -> Vec<UserId> {
+        self.buckets[bucket].lock().keys().cloned().collect()
+    }
+
+    /// How many users have a session here.
+    pub(crate) fn user_count(&self) -> usize {
+        self.buckets.iter().map(|bucket| bucket.lock().len()).sum()
+    }
+
+    fn bucket(&self, user: &UserId) -> parking_lot::MutexGuard<'_, HashMap<UserId, LocalUser>> {
+        self.buckets[usize::from(bucket_of(user))].lock()
+    }
+}
+
+impl LocalUser {
+    fn change(
+        &mut self,
+        now: Tick,
+        act: impl FnOnce(&mut SmallVec<[LocalSession; 1]>),
+    ) -> Effect {
+        let before = self.contribution(now);
+        act(&mut self.sessions);
+        let after = self.contribution(now);
+        if !is_visible(&before) && is_visible(&after) {
+            self.visible_since = now;
+        }
+        if after == before { Effect::Unchanged } else { Effect::Changed }
+    }
+
+    fn contribution(&self, now: Tick) -> Contribution {
+        let mut devices: Vec<Device> =
+            self.sessions.iter().filter_map(|session| session.device.clone()).collect();
+        devices.sort_unstable();
+        devices.dedup();
+        let statuses = self.sessions.iter().filter_map(|session| session.status.as_deref());
+        let latest = statuses.max_by_key(|status| status.set_at);
+        Contribution {
+            devices,
+            status: latest.map(|latest| latest.as_set(now)),
+            online_for: now.since(self.visible_since),
+        }
+    }
+}
+
+impl LocalStatus {
+    fn as_set(&self, now: Tick) -> SetStatus {
+        let Status { show, text } = self.status.clone();
+        SetStatus { show, text, age: now.since(self.set_at) }
+    }
+}
+
+fn is_visible(contribution: &Contribution) -> bool {
+    contribution.status.as_ref().is_none_or(|status| status.show != Show::Invisible)
+}

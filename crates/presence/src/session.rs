@@ -1,0 +1,133 @@
+//! A session: one accepted socket of a user, as the socket's task sees it. No call here waits.
+
+use std::sync::Arc;
+use std::task::{Context, Poll};
+use std::time::Duration;
+
+use bytes::Bytes;
+use presence_protocol::{
+    CloseReason, DecodeError, GatewayMessage, SessionId, Status, UserId, Welcome, encode_gateway,
+};
+
+pub use crate::desk::Request;
+use crate::desk::{self, refuse};
+use crate::engine::Core;
+use crate::outbox::{ConnId, Due, Outbox};
+use crate::store::Cause;
+use crate::watch::UserRef;
+
+/// One user's session. Dropping it means that its socket closed without a `bye`.
+pub struct Session {
+    core: Arc<Core>,
+    outbox: Arc<Outbox>,
+    conn: ConnId,
+}
+
+/// What a session's task is to do next for its client.
+#[derive(Debug)]
+pub enum Work {
+    /// Send this frame: text for JSON, binary for MessagePack.
+    Frame(Bytes),
+    /// Send a WebSocket Ping: the client was silent for a heartbeat.
+    Ping,
+    /// Send a close frame with this reason, and end.
+    Close(CloseReason),
+}
+
+impl Session {
+    pub(crate) fn new(core: Arc<Core>, outbox: Arc<Outbox>, conn: ConnId) -> Self {
+        Self { core, outbox, conn }
+    }
+
+    /// Whose session it is.
+    pub fn user(&self) -> &UserId {
+        &self.outbox.user
+    }
+
+    /// The client showed a sign of life.
+    pub fn heard(&self) {
+        self.core.metrics.heartbeats.inc();
+        self.outbox.hear(self.core.clock.now());
+    }
+
+    /// The first frame of a session: the client is in, and online.
+    pub fn welcome(&self, session: SessionId) -> Bytes {
+        let config = &self.core.config;
+        let welcome = Welcome {
+            user: self.outbox.user.clone(),
+            session,
+            heartbeat_ms: config.heartbeat.as_millis() as u64,
+            ttl_ms: config.ttl.as_millis() as u64,
+            grace_ms: config.grace.as_millis() as u64,
+            max_watch: config.watch_len_max as u64,
+        };
+        self.encode(&GatewayMessage::Welcome(welcome))
+    }
+
+    /// Asks for users' states. The answer comes by [`Session::poll_work`], in the order of the requests.
+    pub fn request(&self, request: Request) {
+        desk::take(&self.core, &self.outbox, self.conn, request);
+    }
+
+    /// Says how this session wants its user shown.
+    pub fn set_status(&self, status: Status) {
+        self.core.set_status(&self.outbox, self.conn, status);
+    }
+
+    /// A message of the client could not be taken: it is told why.
+    pub fn refuse(&self, error: DecodeError) {
+        refuse(&self.outbox, error.code, error.message, error.id);
+    }
+
+    /// What is to be done next for the client. Polled by one task only.
+    pub fn poll_work(&self, cx: &mut Context<'_>) -> Poll<Work> {
+        let encode = |users: &[UserRef]| self.encode_users(users);
+        self.outbox.poll_due(cx, encode).map(|due| match due {
+            Due::Frame(frame) => Work::Frame(frame),
+            Due::Ping => Work::Ping,
+            Due::Close(reason) => Work::Close(reason),
+            Due::Health => {
+                let since = self.core.health.degraded_since();
+                Work::Frame(self.encode(&GatewayMessage::Degraded { since }))
+            }
+            Due::Draining => {
+                let reconnect_after_ms = self.core.reconnect_after_ms();
+                Work::Frame(self.encode(&GatewayMessage::Draining { reconnect_after_ms }))
+            }
+        })
+    }
+
+    /// The token that let the client in expires after this time: the session closes then, unless a fresh one comes.
+    pub fn expire_after(&self, time: Duration) {
+        let now = self.core.clock.now();
+        self.outbox.set_expiry(now.after(time));
+        self.core.wheel.look_again(self.conn, &self.outbox, now);
+    }
+
+    /// The user signs out here: this session leaves at once, with no grace.
+    pub fn bye(&self) {
+        self.core.leave(&self.outbox, self.conn, Cause::Bye);
+    }
+
+    fn encode(&self, message: &GatewayMessage) -> Bytes {
+        encode_gateway(self.outbox.format, message)
+    }
+
+    /// A frame with the latest states of these users; none when nothing is known of any.
+    fn encode_users(&self, users: &[UserRef]) -> Option<Bytes> {
+        let format = self.outbox.format;
+        if let [user] = users {
+            return self.core.table.frame(*user, format);
+        }
+        let fragments: Vec<Bytes> =
+            users.iter().filter_map(|user| self.core.table.fragment(*user, format)).collect();
+        (!fragments.is_empty()).then(|| presence_protocol::presence_frame(format, &fragments))
+    }
+}
+
+impl Drop for Session {
+    fn drop(&mut self) {
+        self.core.leave(&self.outbox, self.conn, Cause::Closed);
+        self.core.outboxes.remove(self.conn);
+    }
+}

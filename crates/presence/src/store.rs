@@ -1,0 +1,215 @@
+//! The store: who is online, shared by all gateways. A trait with two implementations that one contract test suite
+//! holds to the same behaviour: [`embedded`] inside this process, and [`redis`] for many gateways.
+//!
+//! A gateway writes *claims*: what it contributes to a user as a whole, not what happened to one of the user's sessions.
+//! A claim can therefore be repeated, delayed or replaced by a newer one without harm, and the late close of an old
+//! session can never override a newer one.
+//!
+//! Every duration that crosses this boundary is relative to now, so that no two clocks have to agree: the store's own
+//! clock stamps what it keeps.
+
+pub mod bucket;
+pub mod embedded;
+pub mod redis;
+pub mod view;
+
+use std::time::Duration;
+
+use async_trait::async_trait;
+use presence_protocol::{Device, StatusText, UserId};
+use tokio::sync::mpsc;
+
+use view::{Shown, View};
+
+/// The most users that one call takes: a script over as many keeps a Redis busy for about a millisecond.
+pub const BATCH_LEN_MAX: usize = 500;
+
+/// How many events may wait for the relay. When it is full the oldest truth is re-read instead: see [`Event::Gap`].
+pub const EVENT_QUEUE_LEN: usize = 4096;
+
+/// Where presence is kept.
+///
+/// Calls take at most [`BATCH_LEN_MAX`] users each and are atomic for every single user.
+#[async_trait]
+pub trait Store: Send + Sync + 'static {
+    /// Writes what this gateway contributes to each user, and tells every gateway of the users that changed.
+    async fn apply(&self, claims: Vec<Claim>) -> Result<(), StoreError>;
+
+    /// Vouches for users of this gateway that were joined before: they stay alive for another TTL.
+    /// Answers those that the store does not know (any more), which are to be joined again.
+    async fn refresh(&self, users: Vec<UserId>) -> Result<Vec<UserId>, StoreError>;
+
+    /// Reads where each user stands, in the order asked, all at one moment per call.
+    /// A user whose gateway stopped vouching is found offline, and all gateways are told.
+    async fn snapshot(&self, users: Vec<UserId>) -> Result<Vec<Standing>, StoreError>;
+
+    /// Whether the store answers at all.
+    async fn probe(&self) -> Result<(), StoreError>;
+}
+
+/// A store and the events that it tells.
+pub struct Opened {
+    /// The store, for everybody who reads or writes.
+    pub store: std::sync::Arc<dyn Store>,
+    /// What happens in it, for the relay.
+    pub events: mpsc::Receiver<Event>,
+}
+
+/// A gateway's contribution to one user.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Claim {
+    /// Whom it is about.
+    pub user: UserId,
+    /// What the user's sessions on this gateway amount to; none when there are none (left).
+    pub contribution: Option<Contribution>,
+    /// Why it changed: decides whether a loss is held back for the grace.
+    pub cause: Cause,
+    /// How long ago it changed.
+    pub age: Duration,
+    /// How long ago the last heartbeat of the sessions that left was heard ("last seen").
+    pub silence: Duration,
+}
+
+/// What a user's living sessions on one gateway amount to.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Contribution {
+    /// The distinct device labels, sorted.
+    pub devices: Vec<Device>,
+    /// The status that was set last by one of these sessions, if any did.
+    pub status: Option<SetStatus>,
+    /// For how long the user has been visibly online here.
+    pub online_for: Duration,
+}
+
+/// A status, and how long ago it was set: the latest of a user's living sessions wins.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct SetStatus {
+    /// How the session wants its user shown.
+    pub show: Shown,
+    /// A free text beside it.
+    pub text: Option<StatusText>,
+    /// How long ago it was set.
+    pub age: Duration,
+}
+
+/// Why a user's standing changed; also the label of the metrics about it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum Cause {
+    /// A session was accepted, or asserted again after a fault.
+    Joined,
+    /// A session set its status.
+    Status,
+    /// A session signed out.
+    Bye,
+    /// A session's socket closed without a `bye`.
+    Closed,
+    /// A session was silent for the TTL.
+    Silent,
+    /// The gateway is draining: its users have until the TTL to come back elsewhere.
+    Drained,
+    /// Nobody vouched for the user any more.
+    Expired,
+}
+
+impl Cause {
+    /// All causes, for tables and metrics.
+    pub const ALL: [Self; 7] = [
+        Self::Joined,
+        Self::Status,
+        Self::Bye,
+        Self::Closed,
+        Self::Silent,
+        Self::Drained,
+        Self::Expired,
+    ];
+
+    /// The word for it in events, logs and metrics.
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::Joined => "joined",
+            Self::Status => "status",
+            Self::Bye => "bye",
+            Self::Closed => "closed",
+            Self::Silent => "silent",
+            Self::Drained => "drained",
+            Self::Expired => "expired",
+        }
+    }
+
+    /// The cause with this word.
+    pub fn parse(word: &str) -> Option<Self> {
+        Self::ALL.into_iter().find(|cause| cause.as_str() == word)
+    }
+
+    /// How long a change of this cause is held back before watchers see it; none when it was deliberate.
+    pub fn hold(self, ttl: Duration, grace: Duration) -> Option<Duration> {
+        match self {
+            Self::Joined | Self::Status | Self::Bye => None,
+            Self::Closed | Self::Silent | Self::Expired => Some(grace),
+            Self::Drained => Some(ttl),
+        }
+    }
+}
+
+/// Where a user stands: the latest view, and what to show instead while a loss is held back.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Standing {
+    /// Whom it is about.
+    pub user: UserId,
+    /// The latest view.
+    pub view: View,
+    /// Set while the latest view is held back.
+    pub held: Option<Held>,
+}
+
+/// A view that is held back for its grace.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Held {
+    /// For how much longer.
+    pub remaining: Duration,
+    /// What is shown until then.
+    pub before: View,
+}
+
+impl Standing {
+    /// What a watcher is to see now.
+    pub fn shown(&self) -> &View {
+        self.held.as_ref().map_or(&self.view, |held| &held.before)
+    }
+}
+
+/// A user's change, as told to every gateway.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Transition {
+    /// Where the user stands now.
+    pub standing: Standing,
+    /// Why.
+    pub cause: Cause,
+}
+
+/// What a store tells its gateway.
+#[derive(Debug)]
+pub enum Event {
+    /// Users changed.
+    Transitions(Vec<Transition>),
+    /// The key of a user expired: nobody vouched for it for the TTL.
+    Expired(UserId),
+    /// Events may have been missed: whatever is watched must be read again.
+    Gap,
+    /// The store was out of reach, or may have restarted empty: everything must be asserted and read again.
+    Reconnected,
+}
+
+/// Why a store call failed. The call may or may not have taken effect.
+#[derive(Debug, thiserror::Error)]
+pub enum StoreError {
+    /// The store did not answer in time, or the connection is down.
+    #[error("the store is out of reach: {0}")]
+    Unreachable(String),
+    /// The store answered with a refusal.
+    #[error("the store refused: {0}")]
+    Refused(String),
+    /// The store answered with something that is not understood.
+    #[error("the store's answer makes no sense: {0}")]
+    Nonsense(String),
+}

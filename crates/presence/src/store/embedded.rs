@@ -1,0 +1,204 @@
+//! The store inside this process: nothing to install, for one machine. Every gateway that is opened on one hub shares
+//! its users, as gateways share a Redis; a deployment with the embedded store has just one.
+
+mod record;
+
+use std::collections::HashMap;
+use std::ops::{Add, Sub};
+use std::sync::Arc;
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
+
+use async_trait::async_trait;
+use parking_lot::Mutex;
+use presence_protocol::UserId;
+use tokio::sync::mpsc;
+use tokio::time::Instant;
+
+use record::Record;
+
+use super::bucket::{BUCKETS, bucket_of};
+use super::{
+    Claim, EVENT_QUEUE_LEN, Event, Opened, Standing, Store, StoreError, Transition,
+};
+use crate::config::Config;
+
+/// Presence in this process's memory.
+pub struct EmbeddedHub(Arc<Hub>);
+
+impl EmbeddedHub {
+    /// An empty store.
+    pub fn new(config: Config) -> Self {
+        Self(Arc::new(Hub {
+            config,
+            started: Instant::now(),
+            started_at: SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default(),
+            buckets: (0..BUCKETS).map(|_| Mutex::default()).collect(),
+            listeners: Mutex::default(),
+        }))
+    }
+
+    /// Opens the store for one gateway.
+    pub fn open(&self, gateway: &str) -> Opened {
+        let (sender, events) = mpsc::channel(EVENT_QUEUE_LEN);
+        self.0.listeners.lock().push(Listener { sender, missed: false });
+        let store = EmbeddedStore { hub: self.0.clone(), gateway: gateway.into() };
+        Opened { store: Arc::new(store), events }
+    }
+}
+
+/// A moment by the store's clock, in µs since the Unix epoch.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+struct Moment(u64);
+
+impl Moment {
+    fn as_us(self) -> u64 {
+        self.0
+    }
+
+    fn as_ms(self) -> u64 {
+        self.0 / 1000
+    }
+}
+
+impl Add<Duration> for Moment {
+    type Output = Self;
+    fn add(self, rest: Duration) -> Self {
+        Self(self.0 + rest.as_micros() as u64)
+    }
+}
+
+impl Sub<Duration> for Moment {
+    type Output = Self;
+    fn sub(self, rest: Duration) -> Self {
+        Self(self.0.saturating_sub(rest.as_micros() as u64))
+    }
+}
+
+impl Sub for Moment {
+    type Output = Duration;
+    fn sub(self, earlier: Self) -> Duration {
+        Duration::from_micros(self.0.saturating_sub(earlier.0))
+    }
+}
+
+/// The moment of a call, and the times that its rules need.
+struct Times {
+    now: Moment,
+    ttl: Duration,
+    grace: Duration,
+}
+
+struct Hub {
+    config: Config,
+    started: Instant,
+    started_at: Duration,
+    buckets: Box<[Mutex<HashMap<UserId, Record>>]>,
+    listeners: Mutex<Vec<Listener>>,
+}
+
+/// A gateway's event queue. When it was full, the gateway is told of the gap as soon as there is room.
+struct Listener {
+    sender: mpsc::Sender<Event>,
+    missed: bool,
+}
+
+impl Hub {
+    fn times(&self) -> Times {
+        let now = self.started_at + self.started.elapsed();
+        let Config { ttl, grace, .. } = self.config;
+        Times { now: Moment(now.as_micros() as u64), ttl, grace }
+    }
+
+    fn bucket(&self, user: &UserId) -> &Mutex<HashMap<UserId, Record>> {
+        &self.buckets[usize::from(bucket_of(user))]
+    }
+
+    fn publish(&self, news: &[Transition]) {
+        if news.is_empty() {
+            return;
+        }
+        self.listeners.lock().retain_mut(|listener| listener.tell(news));
+    }
+
+    /// Tells listeners of a gap who could not be told when it arose.
+    fn tell_of_gaps(&self) {
+        for listener in self.listeners.lock().iter_mut().filter(|listener| listener.missed) {
+            listener.missed = listener.sender.try_send(Event::Gap).is_err();
+        }
+    }
+
+    /// Forgets users of one bucket who were last seen too long ago.
+    fn forget_old(&self, bucket: usize) {
+        let oldest = self.times().now - self.config.last_seen;
+        self.buckets[bucket].lock().retain(|_, record| !record.is_forgotten(oldest));
+    }
+}
+
+impl Listener {
+    /// False when the gateway is gone.
+    fn tell(&mut self, news: &[Transition]) -> bool {
+        match self.sender.try_send(Event::Transitions(news.to_vec())) {
+            Ok(()) => true,
+            Err(mpsc::error::TrySendError::Full(_)) => {
+                self.missed = true;
+                true
+            }
+            Err(mpsc::error::TrySendError::Closed(_)) => false,
+        }
+    }
+}
+
+/// One gateway's access to the hub.
+struct EmbeddedStore {
+    hub: Arc<Hub>,
+    gateway: Arc<str>,
+}
+
+#[async_trait]
+impl Store for EmbeddedStore {
+    async fn apply(&self, claims: Vec<Claim>) -> Result<(), StoreError> {
+        let mut news = Vec::new();
+        for claim in &claims {
+            let mut bucket = self.hub.bucket(&claim.user).lock();
+            let record = bucket.entry(claim.user.clone()).or_default();
+            news.extend(record.apply(&self.gateway, claim, &self.hub.times()));
+        }
+        self.hub.publish(&news);
+        Ok(())
+    }
+
+    async fn refresh(&self, users: Vec<UserId>) -> Result<Vec<UserId>, StoreError> {
+        let times = self.hub.times();
+        let known = |user: &UserId| {
+            let mut bucket = self.hub.bucket(user).lock();
+            bucket.get_mut(user).is_some_and(|record| record.refresh(&self.gateway, &times))
+        };
+        if let Some(user) = users.first() {
+            self.hub.forget_old(usize::from(bucket_of(user)));
+        }
+        Ok(users.into_iter().filter(|user| !known(user)).collect())
+    }
+
+    async fn snapshot(&self, users: Vec<UserId>) -> Result<Vec<Standing>, StoreError> {
+        let times = self.hub.times();
+        let mut news = Vec::new();
+        let mut stand = |user: UserId| {
+            let mut bucket = self.hub.bucket(&user).lock();
+            match bucket.get_mut(&user) {
+                Some(record) => {
+                    news.extend(record.settle(&user, &times));
+                    record.standing(user, times.now)
+                }
+                None => Standing { user, view: super::view::View::NEVER_SEEN, held: None },
+            }
+        };
+        let standings = users.into_iter().map(&mut stand).collect();
+        self.hub.publish(&news);
+        Ok(standings)
+    }
+
+    async fn probe(&self) -> Result<(), StoreError> {
+        self.hub.tell_of_gaps();
+        Ok(())
+    }
+}

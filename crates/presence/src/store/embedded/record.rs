@@ -1,0 +1,214 @@
+//! One user's record and the rules by which it changes: any device, versions that only grow, the grace, invisibility.
+//! Pure: the time is passed in. `redis/lua/record.lua` holds the same rules; one test suite drives both.
+
+use std::collections::BTreeSet;
+use std::sync::Arc;
+use std::time::Duration;
+
+use presence_protocol::{Availability, Show, UserId};
+
+use crate::store::view::View;
+use crate::store::{Cause, Claim, Contribution, Held, SetStatus, Standing, Transition};
+
+use super::{Moment, Times};
+
+/// What is known of a user.
+#[derive(Debug, Clone)]
+pub(super) struct Record {
+    view: View,
+    held: Option<Hold>,
+    vouchers: Vec<Voucher>,
+}
+
+/// A loss that is held back: `before` is shown until then.
+#[derive(Debug, Clone)]
+struct Hold {
+    until: Moment,
+    before: View,
+}
+
+/// What one gateway contributes, and until when it vouches for it.
+#[derive(Debug, Clone)]
+struct Voucher {
+    gateway: Arc<str>,
+    until: Moment,
+    /// None when the gateway drained: it keeps the user's place and adds nothing.
+    contribution: Option<Contribution>,
+    /// When the contribution's status was set.
+    status_set_at: Moment,
+}
+
+/// Why a view changes.
+struct Change {
+    cause: Cause,
+    since: Moment,
+    hold_until: Option<Moment>,
+}
+
+impl Voucher {
+    fn status(&self) -> Option<(&SetStatus, Moment)> {
+        let status = self.contribution.as_ref()?.status.as_ref()?;
+        Some((status, self.status_set_at))
+    }
+}
+
+impl Default for Record {
+    fn default() -> Self {
+        Self { view: View::NEVER_SEEN, held: None, vouchers: Vec::new() }
+    }
+}
+
+impl Record {
+    /// Takes over what a gateway claims.
+    pub(super) fn apply(
+        &mut self,
+        gateway: &Arc<str>,
+        claim: &Claim,
+        times: &Times,
+    ) -> Option<Transition> {
+        let now = times.now;
+        self.end_hold(now);
+        self.vouchers.retain(|voucher| voucher.until > now && voucher.gateway != *gateway);
+        let drained = claim.cause == Cause::Drained;
+        if !drained {
+            self.vouchers.retain(|voucher| voucher.contribution.is_some());
+        }
+        if drained || claim.contribution.is_some() {
+            let status = claim.contribution.as_ref().and_then(|claimed| claimed.status.as_ref());
+            self.vouchers.push(Voucher {
+                gateway: gateway.clone(),
+                until: now + times.ttl,
+                contribution: claim.contribution.clone().filter(|_| !drained),
+                status_set_at: now - status.map_or(Duration::ZERO, |status| status.age),
+            });
+        }
+        let view = self.merge();
+        let ago = match &claim.contribution {
+            Some(contribution) if view.is_online() => contribution.online_for,
+            _ => claim.silence,
+        };
+        let hold = claim.cause.hold(times.ttl, times.grace).map(|hold| hold.saturating_sub(claim.age));
+        let change =
+            Change { cause: claim.cause, since: now - ago, hold_until: hold.map(|hold| now + hold) };
+        self.commit(&claim.user, view, &change, now)
+    }
+
+    /// Vouches on; false when this gateway has no part in the user.
+    pub(super) fn refresh(&mut self, gateway: &Arc<str>, times: &Times) -> bool {
+        let known =
+            self.vouchers.iter_mut().find(|voucher| {
+                voucher.gateway == *gateway && voucher.until > times.now
+            });
+        if let Some(voucher) = known {
+            voucher.until = times.now + times.ttl;
+            return true;
+        }
+        false
+    }
+
+    /// Brings a record up to the truth of which nobody, or not everybody, vouches any more.
+    pub(super) fn settle(&mut self, user: &UserId, times: &Times) -> Option<Transition> {
+        self.end_hold(times.now);
+        let lapsed = self.vouchers.iter().map(|voucher| voucher.until).filter(|end| *end <= times.now);
+        let lapsed = lapsed.max()?;
+        self.vouchers.retain(|voucher| voucher.until > times.now);
+        let view = self.merge();
+        let change = Change {
+            cause: Cause::Expired,
+            since: lapsed - times.ttl,
+            hold_until: Some(lapsed + times.grace),
+        };
+        self.commit(user, view, &change, times.now)
+    }
+
+    /// Where the user stands.
+    pub(super) fn standing(&self, user: UserId, now: Moment) -> Standing {
+        let held = self.held.as_ref().filter(|hold| hold.until > now);
+        Standing {
+            user,
+            view: self.view.clone(),
+            held: held
+                .map(|hold| Held { remaining: hold.until - now, before: hold.before.clone() }),
+        }
+    }
+
+    /// Whether nothing of it needs to be kept: offline, and last seen longer ago than that is remembered.
+    pub(super) fn is_forgotten(&self, oldest: Moment) -> bool {
+        self.vouchers.is_empty() && self.view.version < oldest.as_us()
+    }
+
+    fn end_hold(&mut self, now: Moment) {
+        self.held.take_if(|hold| hold.until <= now);
+    }
+
+    /// The view that the contributions amount to: the devices of all, the status that was set last.
+    fn merge(&self) -> View {
+        let living = || self.vouchers.iter().filter(|voucher| voucher.contribution.is_some());
+        let contributions = || living().filter_map(|voucher| voucher.contribution.as_ref());
+        let mut gateways: Vec<String> = living().map(|v| v.gateway.to_string()).collect();
+        gateways.sort_unstable();
+        let status = living().filter_map(Voucher::status).max_by_key(|(_, set_at)| *set_at);
+        let status = status.map(|(status, _)| status);
+        let invisible = status.is_some_and(|status| status.show == Show::Invisible);
+        if gateways.is_empty() || invisible {
+            return View { gateways, ..View::NEVER_SEEN };
+        }
+        let devices: BTreeSet<_> =
+            contributions().flat_map(|contribution| contribution.devices.iter().cloned()).collect();
+        View {
+            state: Availability::Online,
+            show: status.map(|status| status.show).filter(|show| *show != Show::Online),
+            text: status.and_then(|status| status.text.clone()),
+            devices: devices.into_iter().collect(),
+            gateways,
+            ..View::NEVER_SEEN
+        }
+    }
+
+    /// Makes `view` the user's view.
+    ///
+    /// The version grows only with what a watcher could tell apart, so that nothing an invisible user does shows.
+    /// While a loss is held back, a user who comes back piece by piece stays held until it looks as before, or is out
+    /// of time.
+    fn commit(
+        &mut self,
+        user: &UserId,
+        mut view: View,
+        change: &Change,
+        now: Moment,
+    ) -> Option<Transition> {
+        let old = &self.view;
+        if view.looks_like(old) {
+            (view.version, view.since) = (old.version, old.since);
+            if view.gateways == old.gateways {
+                return None;
+            }
+        } else {
+            view.version = now.as_us().max(old.version + 1);
+            view.since =
+                if view.state == old.state { old.since } else { Some(change.since.as_ms()) };
+            self.held = self.hold_after(&mut view, change, now);
+        }
+        self.view = view;
+        Some(Transition { standing: self.standing(user.clone(), now), cause: change.cause })
+    }
+
+    fn hold_after(&mut self, view: &mut View, change: &Change, now: Moment) -> Option<Hold> {
+        let pending = self.held.take();
+        let returning = pending
+            .as_ref()
+            .is_some_and(|hold| hold.before.is_online() && view.is_online());
+        if let Some(hold) = pending.as_ref().filter(|_| returning) {
+            view.since = hold.before.since;
+        }
+        let hold = match change.hold_until.filter(|until| *until > now) {
+            Some(until) => {
+                let before = pending.map_or_else(|| self.view.clone(), |hold| hold.before);
+                Some(Hold { until, before })
+            }
+            None if change.cause == Cause::Joined && returning => pending,
+            None => None,
+        };
+        hold.filter(|hold| !hold.before.looks_like(view))
+    }
+}

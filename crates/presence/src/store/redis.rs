@@ -1,0 +1,182 @@
+//! The store that many gateways share: Redis, Valkey, or a cluster of either.
+//!
+//! What is written, and by which rules, is in the Lua scripts below `redis/lua/`; here is only how they are called.
+//! Keeps no presence of its own, and never decides what a user's state is.
+
+mod connect;
+mod errors;
+mod events;
+mod reach;
+mod scripts;
+mod startup;
+
+use std::sync::Arc;
+
+use async_trait::async_trait;
+use fred::clients::Client;
+use fred::interfaces::ClientLike;
+use fred::types::Value;
+use presence_protocol::UserId;
+use tokio::sync::mpsc;
+use tokio::time::timeout;
+
+pub use errors::OpenError;
+pub use startup::{KeyspaceEvents, Mode, StartupReport};
+
+use super::bucket::bucket_of;
+use super::{BATCH_LEN_MAX, Claim, EVENT_QUEUE_LEN, Opened, Standing, Store, StoreError};
+use crate::config::Config;
+use connect::{AbortOnDrop, CALL, Link, OPEN_TIMEOUT, Target};
+use events::Feed;
+use reach::Reach;
+use scripts::Scripts;
+
+/// What it takes to open the store.
+#[derive(Debug, Clone)]
+pub struct RedisOptions {
+    /// `redis://`, `redis-cluster://` or `redis-sentinel://`, with `user:password@`, port and database as needed.
+    pub url: String,
+    /// The start of every key and channel.
+    pub prefix: String,
+    /// The id of this gateway, new at each start.
+    pub gateway: String,
+    /// Times and limits. All gateways on one Redis must agree on them.
+    pub config: Config,
+}
+
+impl RedisOptions {
+    /// The names become parts of keys, hash tags and of the lines in which views are kept.
+    fn check(&self) -> Result<(), OpenError> {
+        let plain = |name: &str, forbidden: &[char]| {
+            let bad = |c: char| c.is_whitespace() || c.is_control() || forbidden.contains(&c);
+            !name.is_empty() && !name.contains(bad)
+        };
+        if !plain(&self.prefix, &['{', '}']) {
+            return Err(OpenError::Prefix(self.prefix.clone()));
+        }
+        if !plain(&self.gateway, &[',']) || self.gateway == "." {
+            return Err(OpenError::Gateway(self.gateway.clone()));
+        }
+        Ok(())
+    }
+
+    /// Where transitions are published.
+    fn channel(&self) -> String {
+        format!("{}:events", self.prefix)
+    }
+}
+
+/// Connects, checks the server and subscribes. Fails within about five seconds when something is wrong.
+pub async fn open(options: RedisOptions) -> Result<(Opened, StartupReport), OpenError> {
+    options.check()?;
+    let target = Target::parse(&options.url)?;
+    let name = target.name();
+    timeout(OPEN_TIMEOUT, open_target(target, options))
+        .await
+        .map_err(|_| OpenError::Unreachable { server: name, reason: "no answer in time".into() })?
+}
+
+async fn open_target(
+    target: Target,
+    options: RedisOptions,
+) -> Result<(Opened, StartupReport), OpenError> {
+    let failed = |error| OpenError::from_fred(&target.name(), &error);
+    let commands = Link::open(target.command_client()).await.map_err(failed)?;
+    let report = startup::check(&commands.client, &target).await?;
+    let subscriber = Link::open(target.subscriber_client()).await.map_err(failed)?;
+
+    let reach = Arc::new(Reach::new());
+    let (sender, events) = mpsc::channel(EVENT_QUEUE_LEN);
+    let client = commands.client.clone();
+    let mut feed =
+        Feed::new(commands, subscriber, &options, target.database(), reach.clone(), sender);
+    feed.subscribe().await.map_err(failed)?;
+
+    let store = RedisStore {
+        scripts: Scripts::new(client.clone(), &options),
+        client,
+        reach,
+        _feed: AbortOnDrop::new(tokio::spawn(feed.run())),
+    };
+    Ok((Opened { store: Arc::new(store), events }, report))
+}
+
+/// One gateway's access to Redis. Dropping it closes its connections and ends its events.
+pub struct RedisStore {
+    client: Client,
+    scripts: Scripts,
+    reach: Arc<Reach>,
+    /// Owns both connections.
+    _feed: AbortOnDrop<()>,
+}
+
+#[async_trait]
+impl Store for RedisStore {
+    async fn apply(&self, claims: Vec<Claim>) -> Result<(), StoreError> {
+        debug_assert!(claims.len() <= BATCH_LEN_MAX);
+        self.reach.note(self.scripts.apply(&claims, self.reach.forgive()).await)
+    }
+
+    async fn refresh(&self, users: Vec<UserId>) -> Result<Vec<UserId>, StoreError> {
+        debug_assert!(users.len() <= BATCH_LEN_MAX);
+        self.reach.note(self.scripts.refresh(&users, self.reach.forgive()).await)
+    }
+
+    async fn snapshot(&self, users: Vec<UserId>) -> Result<Vec<Standing>, StoreError> {
+        debug_assert!(users.len() <= BATCH_LEN_MAX);
+        self.reach.note(self.scripts.snapshot(&users, self.reach.forgive()).await)
+    }
+
+    async fn probe(&self) -> Result<(), StoreError> {
+        let pong = self.client.with_options(&CALL).ping::<Value>(None).await;
+        self.reach.note(pong.map(drop).map_err(|error| StoreError::from(&error)))
+    }
+}
+
+/// The keys that hold a user's presence, for operators.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct UserKeys {
+    /// Exists, with a TTL, while the user is online: a hash from gateway to what it contributes.
+    pub user: String,
+    /// What was last known of the user, and when it was last seen.
+    pub seen: String,
+}
+
+/// The names of a user's keys.
+pub fn keys_of(prefix: &str, user: &UserId) -> UserKeys {
+    let bucket = bucket_of(user);
+    UserKeys {
+        user: format!("{prefix}:{{{bucket}}}:user:{user}"),
+        seen: format!("{prefix}:{{{bucket}}}:seen:{user}"),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_users_keys_are_those_that_the_documentation_names() {
+        let user = UserId::new("foo").unwrap();
+        let expected = UserKeys {
+            user: "presence:{918}:user:foo".to_owned(),
+            seen: "presence:{918}:seen:foo".to_owned(),
+        };
+        assert_eq!(keys_of("presence", &user), expected);
+    }
+
+    #[test]
+    fn names_that_would_break_a_key_or_a_line_are_refused() {
+        let options = |prefix: &str, gateway: &str| RedisOptions {
+            url: String::new(),
+            prefix: prefix.to_owned(),
+            gateway: gateway.to_owned(),
+            config: Config::default(),
+        };
+        assert!(options("my:app", "g-1").check().is_ok());
+        for (prefix, gateway) in [("", "g"), ("a{b}", "g"), ("p", ""), ("p", "a,b"), ("p", "a b"), ("p", ".")]
+        {
+            assert!(options(prefix, gateway).check().is_err(), "{prefix:?} {gateway:?}");
+        }
+    }
+}

@@ -1,0 +1,133 @@
+//! What can go wrong, in words: fred's errors as the store's, and why the store could not be opened.
+
+use fred::error::{Error, ErrorKind};
+
+use crate::store::StoreError;
+
+/// The first words of answers by which a server says that it cannot serve now, but may soon.
+const SOON: [&str; 7] =
+    ["LOADING", "CLUSTERDOWN", "MASTERDOWN", "READONLY", "TRYAGAIN", "BUSY", "NOREPLICAS"];
+
+impl From<&Error> for StoreError {
+    fn from(error: &Error) -> Self {
+        let details = error.details().to_owned();
+        match error.kind() {
+            ErrorKind::Timeout => Self::Unreachable("no answer in time".to_owned()),
+            ErrorKind::Canceled => Self::Unreachable("not connected".to_owned()),
+            ErrorKind::Backpressure => Self::Unreachable("too many calls wait for it".to_owned()),
+            ErrorKind::IO | ErrorKind::Routing | ErrorKind::Cluster | ErrorKind::Sentinel => {
+                Self::Unreachable(details)
+            }
+            ErrorKind::Protocol | ErrorKind::Parse | ErrorKind::NotFound => Self::Nonsense(details),
+            ErrorKind::Unknown => unknown(details),
+            _ => Self::Refused(details),
+        }
+    }
+}
+
+/// Fred knows few of a server's answers by kind. An answer starts with a word in capitals; fred's own errors do not.
+fn unknown(details: String) -> StoreError {
+    let word = details.split(' ').next().unwrap_or_default();
+    let answered = !word.is_empty() && word.bytes().all(|byte| byte.is_ascii_uppercase());
+    // Redis 6.2 wraps what a script was answered: `ERR Error running script …: -READONLY You can't write …`.
+    let wrapped = SOON.iter().any(|soon| details.contains(&format!("-{soon} ")));
+    if answered && !SOON.contains(&word) && !wrapped {
+        StoreError::Refused(details)
+    } else {
+        StoreError::Unreachable(details)
+    }
+}
+
+/// Why the store could not be opened: what was wrong, and what would be right. Never holds a password.
+#[derive(Debug, thiserror::Error)]
+pub enum OpenError {
+    /// The URL is none of a Redis.
+    #[error("the Redis URL is not understood ({0}): write it like redis://user:password@host:6379/0")]
+    Url(String),
+    /// The URL asks for TLS.
+    #[error(
+        "the Redis URL asks for TLS ({scheme}://), which this build does not have: \
+         use redis:// through a tunnel, or a build with TLS"
+    )]
+    NoTls {
+        /// The scheme asked for.
+        scheme: String,
+    },
+    /// The prefix cannot be part of a key.
+    #[error("the prefix {0:?} cannot start a key: use letters, digits, '-', '_', '.' or ':'")]
+    Prefix(String),
+    /// The gateway's id cannot be part of a view.
+    #[error("the gateway id {0:?} cannot be kept in Redis: use letters, digits, '-', '_' or ':'")]
+    Gateway(String),
+    /// Nobody answered.
+    #[error("Redis at {server} is out of reach ({reason}): check that it runs and that the URL is right")]
+    Unreachable {
+        /// Host and port.
+        server: String,
+        /// What happened.
+        reason: String,
+    },
+    /// The server does not let us in, or not do what is needed.
+    #[error("Redis at {server} refused: {reason}")]
+    Refused {
+        /// Host and port.
+        server: String,
+        /// Its answer.
+        reason: String,
+    },
+    /// The server lacks commands that are needed.
+    #[error("Redis at {server} is version {found}, but at least {needed} is needed: upgrade it")]
+    TooOld {
+        /// Host and port.
+        server: String,
+        /// Its version.
+        found: String,
+        /// The oldest that will do.
+        needed: String,
+    },
+}
+
+impl OpenError {
+    pub(super) fn from_fred(server: &str, error: &Error) -> Self {
+        let server = server.to_owned();
+        match StoreError::from(error) {
+            StoreError::Unreachable(reason) => Self::Unreachable { server, reason },
+            StoreError::Refused(reason) | StoreError::Nonsense(reason) => {
+                Self::Refused { server, reason }
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn kind(kind: ErrorKind, details: &'static str) -> &'static str {
+        match StoreError::from(&Error::new(kind, details)) {
+            StoreError::Unreachable(_) => "unreachable",
+            StoreError::Refused(_) => "refused",
+            StoreError::Nonsense(_) => "nonsense",
+        }
+    }
+
+    #[test]
+    fn what_may_pass_is_unreachable_and_what_will_not_is_refused() {
+        for (expected, error_kind, details) in [
+            ("unreachable", ErrorKind::Timeout, "Request timed out."),
+            ("unreachable", ErrorKind::IO, "Connection closed."),
+            ("unreachable", ErrorKind::Cluster, "CLUSTERDOWN The cluster is down"),
+            ("unreachable", ErrorKind::Unknown, "LOADING Redis is loading the dataset in memory"),
+            ("unreachable", ErrorKind::Unknown, "READONLY You can't write against a read only replica."),
+            ("unreachable", ErrorKind::Unknown, "ERR Error running script (call to f_1): @x: 1: -READONLY You can't"),
+            ("unreachable", ErrorKind::Unknown, "Failed to route command."),
+            ("refused", ErrorKind::Unknown, "OOM command not allowed when used memory > 'maxmemory'."),
+            ("refused", ErrorKind::Unknown, "NOPERM this user has no permissions"),
+            ("refused", ErrorKind::Unknown, "ERR user_script:3: attempt to index a nil value"),
+            ("refused", ErrorKind::Auth, "NOAUTH Authentication required."),
+            ("nonsense", ErrorKind::Parse, "Invalid integer string."),
+        ] {
+            assert_eq!(kind(error_kind, details), expected, "{details}");
+        }
+    }
+}

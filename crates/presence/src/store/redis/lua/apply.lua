@@ -1,0 +1,67 @@
+-- Writes what one gateway contributes to each of a batch of users, and tells every gateway of those that changed.
+--
+-- ARGV[2]  MessagePack list of claims:
+--          { bucket, user, contribution, status_age_ms, cause, hold_ms, silence_ms, online_ms }
+--          contribution: "<show> <devices> <text>", "drained", or "" when the gateway has no session left;
+--          status_age_ms: how long ago the status was set, -1 when none was;
+--          hold_ms: for how much longer a loss is held back, 0 when the change was deliberate.
+-- Result   how many users changed
+-- Cost     about 8 commands a user
+
+local vouched = {}
+
+local function vouch_once(bucket)
+  if not vouched[bucket] then
+    vouched[bucket] = true
+    vouch(bucket)
+  end
+end
+
+-- A user who is back elsewhere needs nobody's drained place-holder any more.
+local function drop_drained(user_key, contributions)
+  for gateway, contribution in pairs(contributions) do
+    if contribution == 'drained' and gateway ~= setup.gateway then
+      call('HDEL', user_key, gateway)
+      contributions[gateway] = nil
+    end
+  end
+end
+
+-- When a status was set, in µs; 0 when none was, which is older than any.
+local function set_at(status_age_ms)
+  return status_age_ms < 0 and '0' or integer(now_us - status_age_ms * 1000)
+end
+
+for _, claim in ipairs(cmsgpack.unpack(ARGV[2])) do
+  local bucket, user, contribution, status_age_ms, cause, hold_ms, silence_ms, online_ms = unpack(claim)
+  local user_key = key(bucket, 'user', user)
+  local record = load_record(bucket, user)
+  local contributions, until_ms = load_contributions(bucket, user)
+  if contribution == '' then
+    call('HDEL', user_key, setup.gateway)
+    contributions[setup.gateway] = nil
+    if until_ms > 0 then
+      call('PEXPIREAT', user_key, integer(until_ms))
+    end
+  else
+    if contribution ~= 'drained' then
+      contribution = set_at(status_age_ms) .. ' ' .. contribution
+    end
+    vouch_once(bucket)
+    call('HSET', user_key, setup.gateway, contribution)
+    call('PEXPIRE', user_key, integer(setup.ttl_ms))
+    contributions[setup.gateway] = contribution
+  end
+  if contribution ~= 'drained' then
+    drop_drained(user_key, contributions)
+  end
+  local view = merge(contributions)
+  commit(bucket, user, record, view, {
+    cause = cause,
+    since_ms = now_ms - (view.state == 'online' and online_ms or silence_ms),
+    hold_until = hold_ms > 0 and now_ms + hold_ms or 0,
+  })
+end
+
+publish()
+return #news

@@ -1,0 +1,234 @@
+-- What the three scripts share: the keys of a user, reading and writing its record, and telling the gateways.
+--
+-- Keys, all of one bucket b in the same hash slot ({b} is the hash tag):
+--   <prefix>:{b}:user:<user>   hash, TTL: gateway -> "<set_at_us> <show> <devices> <text>". Exists while the user is online.
+--   <prefix>:{b}:seen:<user>   string, kept for `last_seen`: the view's line; while a loss is held back, a second line
+--                              "<hold_until_ms> <the line shown until then>".
+--   <prefix>:{b}:gateways      hash, TTL: gateway -> until when (ms) it vouches for its users of this bucket.
+--
+-- A line is "version state since show devices gateways text"; "." stands for nothing.
+-- KEYS[1] is any key of the bucket: it routes the call. The other keys are derived from it, in the same slot.
+-- ARGV[1] is a MessagePack map: prefix, gateway, ttl_ms, grace_ms, last_seen_ms, channel, and forgive_ms: while the
+-- store has only just come back, a lapse is held back for at least so long, since living gateways could not vouch.
+
+local call = redis.call
+local setup = cmsgpack.unpack(ARGV[1])
+local time = call('TIME')
+local now_us = time[1] * 1000000 + time[2]
+local now_ms = math.floor(now_us / 1000)
+local news = {}
+
+local function integer(number)
+  return string.format('%.0f', number)
+end
+
+local function key(bucket, kind, user)
+  return setup.prefix .. ':{' .. bucket .. '}:' .. kind .. ':' .. user
+end
+
+local function vouchers_key(bucket)
+  return setup.prefix .. ':{' .. bucket .. '}:gateways'
+end
+
+local function parse(line)
+  local version, state, since, show, devices, gateways, text =
+    string.match(line, '^(%d+) (%a+) (%S+) (%S+) (%S+) (%S+) (.*)$')
+  return {
+    version = tonumber(version), state = state, since = since,
+    show = show, devices = devices, gateways = gateways, text = text,
+  }
+end
+
+local function line_of(view)
+  return integer(view.version) .. ' ' .. view.state .. ' ' .. view.since .. ' ' .. view.show .. ' '
+    .. view.devices .. ' ' .. view.gateways .. ' ' .. view.text
+end
+
+local function looks_like(a, b)
+  return a.state == b.state and a.show == b.show and a.devices == b.devices and a.text == b.text
+end
+
+-- The record of a user: `view`, and `before` with `hold_until` (0 when nothing is held back).
+local function load_record(bucket, user)
+  local stored = call('GET', key(bucket, 'seen', user))
+  if not stored then
+    return { view = parse('0 offline . . . . '), hold_until = 0 }
+  end
+  local view, hold_until, before = string.match(stored, '^([^\n]*)\n(%d+) (.*)$')
+  if not view then
+    return { view = parse(stored), hold_until = 0 }
+  end
+  local record = { view = parse(view), hold_until = tonumber(hold_until) }
+  if record.hold_until > now_ms then
+    record.before = parse(before)
+  else
+    record.hold_until = 0
+  end
+  return record
+end
+
+local function save_record(bucket, user, record)
+  local stored = line_of(record.view)
+  if record.before then
+    stored = stored .. '\n' .. integer(record.hold_until) .. ' ' .. line_of(record.before)
+  end
+  call('SET', key(bucket, 'seen', user), stored, 'PX', integer(setup.last_seen_ms))
+end
+
+local FORGET_MS = 24 * 3600 * 1000
+
+-- Gateways have a new id at each start: those that stopped long ago are forgotten when a new one first vouches.
+local function forget_old(vouchers)
+  local flat = call('HGETALL', vouchers)
+  for i = 1, #flat, 2 do
+    if tonumber(flat[i + 1]) < now_ms - FORGET_MS then
+      call('HDEL', vouchers, flat[i])
+    end
+  end
+end
+
+-- This gateway vouches for its users of a bucket until the TTL from now.
+local function vouch(bucket)
+  local vouchers = vouchers_key(bucket)
+  if call('HSET', vouchers, setup.gateway, integer(now_ms + setup.ttl_ms)) == 1 then
+    forget_old(vouchers)
+  end
+  call('PEXPIRE', vouchers, integer(setup.last_seen_ms))
+end
+
+-- Until when (ms) a gateway vouches for its users of a bucket; 0 when it never did, or so long ago that it is forgotten.
+local function vouched_until(bucket, gateway)
+  return tonumber(call('HGET', vouchers_key(bucket), gateway) or 0)
+end
+
+-- What the gateways contribute: gateway -> contribution, without those whose gateway stopped vouching, which are
+-- removed. Then until when the others but this one vouch, and when the last of the removed stopped, if any was.
+local function load_contributions(bucket, user)
+  local flat = call('HGETALL', key(bucket, 'user', user))
+  local contributions, until_ms, lapsed = {}, 0, nil
+  for i = 1, #flat, 2 do
+    local gateway = flat[i]
+    local vouched = gateway == setup.gateway and 0 or vouched_until(bucket, gateway)
+    if vouched > now_ms or gateway == setup.gateway then
+      contributions[gateway] = flat[i + 1]
+      until_ms = math.max(until_ms, vouched)
+    else
+      call('HDEL', key(bucket, 'user', user), gateway)
+      lapsed = math.max(lapsed or 0, vouched)
+    end
+  end
+  return contributions, until_ms, lapsed
+end
+
+-- The view that contributions amount to: the devices of all, the status that was set last.
+-- A contribution of "drained" keeps the key alive and adds nothing.
+local function merge(contributions)
+  local view = { state = 'offline', since = '.', show = '.', devices = '.', gateways = '.', text = '' }
+  local latest, shown, devices, gateways = -1, '.', {}, {}
+  for gateway, contribution in pairs(contributions) do
+    if contribution ~= 'drained' then
+      local set_at, show, labels, text = string.match(contribution, '^(%d+) (%S+) (%S+) (.*)$')
+      gateways[#gateways + 1] = gateway
+      for label in string.gmatch(labels, '[^,.]+') do
+        devices[label] = true
+      end
+      if tonumber(set_at) > latest then
+        latest, shown, view.text = tonumber(set_at), show, text
+      end
+    end
+  end
+  if #gateways == 0 then
+    return view
+  end
+  table.sort(gateways)
+  view.gateways = table.concat(gateways, ',')
+  if shown == 'invisible' then
+    view.text = ''
+    return view
+  end
+  local labels = {}
+  for label in pairs(devices) do
+    labels[#labels + 1] = label
+  end
+  table.sort(labels)
+  view.state = 'online'
+  view.show = shown == 'online' and '.' or shown
+  view.devices = #labels > 0 and table.concat(labels, ',') or '.'
+  return view
+end
+
+-- Makes `view` the user's view. `change` says why: cause, since_ms, hold_until (0 when the change was deliberate).
+--
+-- The version grows only with what a watcher could tell apart, so that nothing an invisible user does shows.
+-- While a loss is held back, a user who comes back piece by piece stays held until it looks as before, or is out of time.
+local function commit(bucket, user, record, view, change)
+  local old = record.view
+  local visible = not looks_like(view, old)
+  local hold = record.before
+  if visible then
+    view.version = math.max(old.version + 1, now_us)
+    view.since = old.since
+    if view.state ~= old.state then
+      view.since = integer(change.since_ms)
+    end
+    if change.hold_until > now_ms then
+      record.before = hold or old
+      record.hold_until = change.hold_until
+    elseif not (hold and change.cause == 'joined' and hold.state == 'online' and view.state == 'online') then
+      record.before, record.hold_until = nil, 0
+    end
+    if hold and view.state == 'online' and hold.state == 'online' then
+      view.since = hold.since
+    end
+    if record.before and looks_like(view, record.before) then
+      record.before, record.hold_until = nil, 0
+    end
+  else
+    view.version, view.since = old.version, old.since
+    if view.gateways == old.gateways then
+      return
+    end
+  end
+  record.view = view
+  save_record(bucket, user, record)
+  news[#news + 1] = { user, line_of(view), change.cause, record.hold_until > 0 and record.hold_until - now_ms or 0,
+    record.before and line_of(record.before) or '' }
+end
+
+-- When the gateways that a view names stopped vouching, at the latest now: 0 when that is forgotten.
+local function last_vouch(bucket, view)
+  local lapsed = 0
+  for gateway in string.gmatch(view.gateways, '[^,]+') do
+    lapsed = math.max(lapsed, math.min(vouched_until(bucket, gateway), now_ms))
+  end
+  return lapsed
+end
+
+-- A user of whom nobody vouches any more, or not all that did: brings the record up to the truth.
+-- The usual case, a living user of one gateway, costs one EXISTS.
+local function settle(bucket, user, record)
+  if record.view.gateways == '.' then
+    return
+  end
+  local contributions, _, lapsed = {}, nil, nil
+  if call('EXISTS', key(bucket, 'user', user)) == 0 then
+    lapsed = last_vouch(bucket, record.view)
+  elseif string.find(record.view.gateways, ',', 1, true) then
+    contributions, _, lapsed = load_contributions(bucket, user)
+  end
+  if not lapsed then
+    return
+  end
+  commit(bucket, user, record, merge(contributions), {
+    cause = 'expired',
+    since_ms = lapsed > 0 and lapsed - setup.ttl_ms or tonumber(record.view.since) or now_ms,
+    hold_until = math.max(lapsed + setup.grace_ms, setup.forgive_ms > 0 and now_ms + setup.forgive_ms or 0),
+  })
+end
+
+-- Tells every gateway, in one message, of all that was committed.
+local function publish()
+  if #news > 0 then
+    call('PUBLISH', setup.channel, cmsgpack.pack(news))
+  end
+end

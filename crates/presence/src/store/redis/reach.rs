@@ -1,0 +1,113 @@
+//! Whether Redis could be reached lately. Decides for how long a lapse is forgiven, and notices a recovery.
+
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
+use std::time::Duration;
+
+use tokio::sync::Notify;
+use tokio::time::Instant;
+
+use crate::store::StoreError;
+
+/// For how long after trouble a user who lapsed meanwhile is not shown offline: living gateways need a moment to
+/// vouch again for those whom they could not vouch for.
+pub(super) const FORGIVE: Duration = Duration::from_secs(5);
+
+/// What calls and reconnects tell of the way to Redis.
+pub(super) struct Reach {
+    started: Instant,
+    /// When there was trouble last, in ms since `started`; `u64::MAX` for never.
+    trouble_ms: AtomicU64,
+    /// Whether the latest call that says anything about it failed as unreachable.
+    down: AtomicBool,
+    recovered: Notify,
+}
+
+impl Reach {
+    pub(super) fn new() -> Self {
+        Self {
+            started: Instant::now(),
+            trouble_ms: AtomicU64::new(u64::MAX),
+            down: AtomicBool::new(false),
+            recovered: Notify::new(),
+        }
+    }
+
+    /// Learns from the result of a call, and hands it through.
+    pub(super) fn note<T>(&self, result: Result<T, StoreError>) -> Result<T, StoreError> {
+        match &result {
+            Err(StoreError::Unreachable(_)) => {
+                self.trouble();
+                self.down.store(true, Relaxed);
+            }
+            // An answer, of whatever kind.
+            Ok(_) | Err(_) => {
+                if self.down.load(Relaxed) && self.down.swap(false, Relaxed) {
+                    self.recovered.notify_one();
+                }
+            }
+        }
+        result
+    }
+
+    /// The connection was lost and is back. Everybody is told of that, so the next success is no news.
+    pub(super) fn reconnected(&self) {
+        self.trouble();
+        self.down.store(false, Relaxed);
+    }
+
+    /// Waits for the first answer after calls that failed as unreachable.
+    pub(super) async fn recovered(&self) {
+        self.recovered.notified().await;
+    }
+
+    /// For how long from now a lapse is forgiven; zero in quiet times.
+    pub(super) fn forgive(&self) -> Duration {
+        let trouble_ms = self.trouble_ms.load(Relaxed);
+        let quiet = self.elapsed_ms().checked_sub(trouble_ms);
+        match quiet.map(Duration::from_millis) {
+            Some(quiet) if quiet < FORGIVE => FORGIVE,
+            _ => Duration::ZERO,
+        }
+    }
+
+    fn trouble(&self) {
+        self.trouble_ms.store(self.elapsed_ms(), Relaxed);
+    }
+
+    fn elapsed_ms(&self) -> u64 {
+        self.started.elapsed().as_millis() as u64
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn unreachable() -> Result<(), StoreError> {
+        Err(StoreError::Unreachable("gone".to_owned()))
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_lapse_is_forgiven_for_a_while_after_trouble_only() {
+        let reach = Reach::new();
+        assert_eq!(reach.forgive(), Duration::ZERO);
+        let _ = reach.note(unreachable());
+        assert_eq!(reach.forgive(), FORGIVE);
+        tokio::time::advance(FORGIVE).await;
+        assert_eq!(reach.forgive(), Duration::ZERO);
+        reach.reconnected();
+        assert_eq!(reach.forgive(), FORGIVE);
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn the_first_success_after_failures_is_a_recovery_and_the_second_is_none() {
+        let reach = Reach::new();
+        let _ = reach.note(Ok(()));
+        let _ = reach.note(unreachable());
+        let _ = reach.note(Ok(()));
+        reach.recovered().await;
+        let _ = reach.note(Ok(()));
+        let second = tokio::time::timeout(Duration::from_secs(1), reach.recovered()).await;
+        assert!(second.is_err());
+    }
+}

@@ -1,0 +1,250 @@
+//! The calls: batches in and out of the Lua scripts. The forms of ARGV and results are in the scripts' headers.
+
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use bytes::Bytes;
+use fred::clients::Client;
+use fred::error::Error;
+use fred::interfaces::{ClientLike, LuaInterface};
+use fred::types::Value;
+use fred::types::scripts::Script;
+use futures::future::try_join_all;
+use presence_protocol::{Device, StatusText, UserId};
+use serde::de::DeserializeOwned;
+use serde::{Deserialize, Serialize};
+
+use super::RedisOptions;
+use super::connect::CALL;
+use crate::store::bucket::bucket_of;
+use crate::store::view::View;
+use crate::store::{Cause, Claim, Contribution, Held, Standing, StoreError, Transition};
+
+macro_rules! script {
+    ($file:literal) => {
+        Script::from_lua(concat!(include_str!("lua/record.lua"), "\n", include_str!($file)))
+    };
+}
+
+/// The scripts, and what is the same in each call of them.
+pub(super) struct Scripts {
+    client: Client,
+    options: RedisOptions,
+    apply: Script,
+    refresh: Script,
+    snapshot: Script,
+}
+
+impl Scripts {
+    pub(super) fn new(client: Client, options: &RedisOptions) -> Self {
+        Self {
+            client,
+            options: options.clone(),
+            apply: script!("lua/apply.lua"),
+            refresh: script!("lua/refresh.lua"),
+            snapshot: script!("lua/snapshot.lua"),
+        }
+    }
+
+    pub(super) async fn apply(&self, claims: &[Claim], forgive: Duration) -> Result<(), StoreError> {
+        let rows = claims.iter().map(|claim| ClaimRow::new(claim, &self.options));
+        let parts = self.split(rows.map(|row| (row.bucket, row)));
+        let calls = parts.into_iter().map(|(bucket, rows)| self.call(&self.apply, bucket, rows, forgive));
+        try_join_all(calls).await.map(drop)
+    }
+
+    pub(super) async fn refresh(
+        &self,
+        users: &[UserId],
+        forgive: Duration,
+    ) -> Result<Vec<UserId>, StoreError> {
+        let parts = self.split(users.iter().map(|user| (bucket_of(user), user)));
+        let calls = parts.into_iter().map(async |(bucket, users)| {
+            let mut buckets = BTreeMap::<u16, Vec<&UserId>>::new();
+            for user in users {
+                buckets.entry(bucket_of(user)).or_default().push(user);
+            }
+            decode::<Vec<UserId>>(self.call(&self.refresh, bucket, buckets, forgive).await?)
+        });
+        Ok(try_join_all(calls).await?.concat())
+    }
+
+    pub(super) async fn snapshot(
+        &self,
+        users: &[UserId],
+        forgive: Duration,
+    ) -> Result<Vec<Standing>, StoreError> {
+        let asked = users.iter().enumerate().map(|(place, user)| (bucket_of(user), (place, user)));
+        let calls = self.split(asked).into_iter().map(async |(bucket, part)| {
+            let asked: Vec<_> = part.iter().map(|(_, user)| (bucket_of(user), user)).collect();
+            let rows: Vec<Row> = decode(self.call(&self.snapshot, bucket, asked, forgive).await?)?;
+            let standings = part.iter().zip(rows).map(|((place, _), row)| Ok((*place, row.standing()?)));
+            standings.collect::<Result<Vec<_>, StoreError>>()
+        });
+        let mut placed = try_join_all(calls).await?.concat();
+        if placed.len() != users.len() {
+            return Err(StoreError::Nonsense("a snapshot of other users than asked for".to_owned()));
+        }
+        placed.sort_unstable_by_key(|(place, _)| *place);
+        Ok(placed.into_iter().map(|(_, standing)| standing).collect())
+    }
+
+    /// The parts of a batch that one script can serve, each with a bucket by which it is routed: all of it, but in a
+    /// cluster only what is in one slot.
+    fn split<T>(&self, items: impl Iterator<Item = (u16, T)>) -> BTreeMap<u16, Vec<T>> {
+        let clustered = self.client.is_clustered();
+        let mut parts = BTreeMap::<u16, Vec<T>>::new();
+        let mut first = None;
+        for (bucket, item) in items {
+            let route = if clustered { bucket } else { *first.get_or_insert(bucket) };
+            parts.entry(route).or_default().push(item);
+        }
+        parts
+    }
+
+    async fn call(
+        &self,
+        script: &Script,
+        bucket: u16,
+        batch: impl Serialize,
+        forgive: Duration,
+    ) -> Result<Value, StoreError> {
+        let setup = Setup::new(&self.options, forgive);
+        let arguments = [encode(rmp_serde::to_vec_named(&setup))?, encode(rmp_serde::to_vec(&batch))?];
+        let key = format!("{}:{{{bucket}}}:gateways", self.options.prefix);
+        self.run(script, key, arguments).await.map_err(|error| StoreError::from(&error))
+    }
+
+    /// Runs a script by its hash. A Redis that has restarted does not know it, and is sent the whole.
+    async fn run(&self, script: &Script, key: String, arguments: [Bytes; 2]) -> Result<Value, Error> {
+        let client = self.client.with_options(&CALL);
+        let short = client.evalsha(script.sha1().clone(), key.as_str(), arguments.to_vec()).await;
+        match (short, script.lua()) {
+            (Err(error), Some(lua)) if error.details().starts_with("NOSCRIPT") => {
+                client.eval(lua.clone(), key, arguments.to_vec()).await
+            }
+            (result, _) => result,
+        }
+    }
+}
+
+/// Reads the message that a script publishes.
+pub(super) fn decode_transitions(message: &[u8]) -> Result<Vec<Transition>, StoreError> {
+    let rows: Vec<Row> = rmp_serde::from_slice(message).map_err(|error| nonsense(&error))?;
+    rows.into_iter().map(Row::transition).collect()
+}
+
+fn encode(encoded: Result<Vec<u8>, rmp_serde::encode::Error>) -> Result<Bytes, StoreError> {
+    encoded.map(Bytes::from).map_err(|error| nonsense(&error))
+}
+
+fn decode<T: DeserializeOwned>(value: Value) -> Result<T, StoreError> {
+    let bytes = value.into_bytes().ok_or_else(|| StoreError::Nonsense("no bytes".to_owned()))?;
+    rmp_serde::from_slice(&bytes).map_err(|error| nonsense(&error))
+}
+
+fn nonsense(error: &impl ToString) -> StoreError {
+    StoreError::Nonsense(error.to_string())
+}
+
+/// ARGV[1].
+#[derive(Serialize)]
+struct Setup<'a> {
+    prefix: &'a str,
+    gateway: &'a str,
+    ttl_ms: u64,
+    grace_ms: u64,
+    last_seen_ms: u64,
+    forgive_ms: u64,
+    channel: String,
+}
+
+impl<'a> Setup<'a> {
+    fn new(options: &'a RedisOptions, forgive: Duration) -> Self {
+        let config = &options.config;
+        Self {
+            prefix: &options.prefix,
+            gateway: &options.gateway,
+            ttl_ms: millis(config.ttl),
+            grace_ms: millis(config.grace),
+            last_seen_ms: millis(config.last_seen),
+            forgive_ms: millis(forgive),
+            channel: options.channel(),
+        }
+    }
+}
+
+/// A claim as `apply.lua` reads it: written as a list, in this order.
+#[derive(Serialize)]
+struct ClaimRow<'a> {
+    bucket: u16,
+    user: &'a UserId,
+    contribution: String,
+    status_age_ms: i64,
+    cause: &'static str,
+    hold_ms: u64,
+    silence_ms: u64,
+    online_ms: u64,
+}
+
+impl<'a> ClaimRow<'a> {
+    fn new(claim: &'a Claim, options: &RedisOptions) -> Self {
+        let hold = claim.cause.hold(options.config.ttl, options.config.grace).unwrap_or_default();
+        let contribution = claim.contribution.as_ref();
+        let status = contribution.and_then(|contribution| contribution.status.as_ref());
+        Self {
+            bucket: bucket_of(&claim.user),
+            user: &claim.user,
+            contribution: match contribution {
+                _ if claim.cause == Cause::Drained => "drained".to_owned(),
+                Some(contribution) => contribution_line(contribution),
+                None => String::new(),
+            },
+            status_age_ms: status.map_or(-1, |status| millis(status.age) as i64),
+            cause: claim.cause.as_str(),
+            hold_ms: millis(hold.saturating_sub(claim.age)),
+            silence_ms: millis(claim.silence),
+            online_ms: contribution.map_or(0, |contribution| millis(contribution.online_for)),
+        }
+    }
+}
+
+/// `<show> <devices> <text>`; `.` stands for nothing, and the text, which may hold blanks, ends the line.
+fn contribution_line(contribution: &Contribution) -> String {
+    let status = contribution.status.as_ref();
+    let show = status.map_or(".", |status| status.show.as_str());
+    let text = status.and_then(|status| status.text.as_ref()).map_or("", StatusText::as_str);
+    let devices: Vec<&str> = contribution.devices.iter().map(Device::as_str).collect();
+    let devices = if devices.is_empty() { ".".to_owned() } else { devices.join(",") };
+    format!("{show} {devices} {text}")
+}
+
+fn millis(duration: Duration) -> u64 {
+    duration.as_millis() as u64
+}
+
+/// What the scripts tell of a user: the view's line, the cause (empty in a snapshot), for how many ms more a loss is
+/// held back, and the line that is shown until then.
+#[derive(Deserialize)]
+struct Row(UserId, String, String, u64, String);
+
+impl Row {
+    fn standing(self) -> Result<Standing, StoreError> {
+        let Self(user, line, _, hold_ms, before) = self;
+        let held = match before.as_str() {
+            "" => None,
+            before => Some(Held { remaining: Duration::from_millis(hold_ms), before: view(before)? }),
+        };
+        Ok(Standing { view: view(&line)?, user, held })
+    }
+
+    fn transition(self) -> Result<Transition, StoreError> {
+        let cause = Cause::parse(&self.2)
+            .ok_or_else(|| StoreError::Nonsense(format!("the cause {:?}", self.2)))?;
+        Ok(Transition { standing: self.standing()?, cause })
+    }
+}
+
+fn view(line: &str) -> Result<View, StoreError> {
+    View::parse_line(line).ok_or_else(|| StoreError::Nonsense(format!("the view {line:?}")))
+}

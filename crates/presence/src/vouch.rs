@@ -1,0 +1,74 @@
+//! Vouching: while this gateway lives, it keeps its users' keys in the store alive, one bucket after the other, each
+//! once in [`vouch_interval`]. Who is alive it knows itself, to the millisecond (see the wheel), so that a heartbeat
+//! never costs a call of its own: the heartbeats of a whole bucket are one line in a batch.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use presence_protocol::UserId;
+use tokio::time::{MissedTickBehavior, interval, sleep};
+use tracing::debug;
+
+use crate::config::Config;
+use crate::engine::Core;
+use crate::store::BATCH_LEN_MAX;
+use crate::store::bucket::BUCKETS;
+
+/// Buckets are walked in so many steps; those of one step go out as one batch.
+const STEPS: usize = 256;
+const BUCKETS_PER_STEP: usize = BUCKETS / STEPS;
+const _: () = assert!(BUCKETS.is_multiple_of(STEPS));
+
+/// How often a call that failed is tried again. When the store stays away for longer, everybody is asserted again
+/// after its return.
+const ATTEMPTS: usize = 4;
+const RETRY_PAUSE: Duration = Duration::from_millis(500);
+
+/// How often each user is vouched for: twice in a TTL, so that one lost call does no harm.
+pub(crate) fn vouch_interval(config: &Config) -> Duration {
+    config.ttl / 2
+}
+
+/// Walks the buckets for as long as the engine lives, from a random start, so that gateways do not beat in step.
+pub(crate) async fn run(core: Arc<Core>) {
+    let mut ticks = interval(vouch_interval(&core.config) / STEPS as u32);
+    ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
+    let mut step = fastrand::usize(..STEPS);
+    loop {
+        ticks.tick().await;
+        let users: Vec<UserId> = (0..BUCKETS_PER_STEP)
+            .flat_map(|offset| core.roster.users_of(step * BUCKETS_PER_STEP + offset))
+            .collect();
+        step = (step + 1) % STEPS;
+        if !users.is_empty() && core.health.is_fine() {
+            core.spawn(vouch(core.clone(), users));
+        }
+    }
+}
+
+async fn vouch(core: Arc<Core>, users: Vec<UserId>) {
+    for batch in users.chunks(BATCH_LEN_MAX) {
+        core.metrics.refreshes.inc_by(batch.len() as u64);
+        for _ in 0..ATTEMPTS {
+            match core.store.refresh(batch.to_vec()).await {
+                Ok(missing) => {
+                    rejoin(&core, missing);
+                    break;
+                }
+                Err(error) => {
+                    core.metrics.store_errors.inc();
+                    debug!(%error, "could not vouch");
+                    sleep(RETRY_PAUSE).await;
+                }
+            }
+        }
+    }
+}
+
+fn rejoin(core: &Core, missing: Vec<UserId>) {
+    if !missing.is_empty() {
+        debug!(users = missing.len(), "the store does not know these users, they are joined again");
+        core.metrics.rejoins.inc_by(missing.len() as u64);
+        core.claims.assert_again(missing, core.clock.now());
+    }
+}

@@ -1,0 +1,186 @@
+//! The watch table: every user that some session here watches, the user's last known state, and who watches.
+//!
+//! Users are interned to small integers, so that a watch costs four bytes on each side. The table is spread over shards,
+//! each behind its own lock; no lock is held while sessions are told.
+
+mod entry;
+
+use std::hash::{BuildHasher, RandomState};
+
+use bytes::Bytes;
+use hashbrown::HashTable;
+use parking_lot::{Mutex, MutexGuard};
+use presence_protocol::{Format, UserId, UserState};
+use slab::Slab;
+use tokio::time::Instant;
+
+use crate::outbox::ConnId;
+use crate::store::Standing;
+
+pub(crate) use entry::Absorbed;
+use entry::Watched;
+
+const SHARD_BITS: u32 = 6;
+const SHARDS: usize = 1 << SHARD_BITS;
+
+/// A watched user's number. It is used again after the last watcher has gone.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub(crate) struct UserRef(u32);
+
+impl UserRef {
+    fn new(shard: usize, slot: usize) -> Self {
+        Self((slot as u32) << SHARD_BITS | shard as u32)
+    }
+
+    fn shard(self) -> usize {
+        self.0 as usize % SHARDS
+    }
+
+    fn slot(self) -> usize {
+        (self.0 >> SHARD_BITS) as usize
+    }
+
+    #[cfg(test)]
+    pub(crate) fn for_test(number: u32) -> Self {
+        Self(number)
+    }
+}
+
+/// Who watches whom, and what is known of the watched.
+pub(crate) struct WatchTable {
+    shards: Box<[Mutex<Shard>]>,
+    hasher: RandomState,
+}
+
+#[derive(Default)]
+struct Shard {
+    index: HashTable<u32>,
+    users: Slab<Watched>,
+}
+
+impl WatchTable {
+    pub(crate) fn new() -> Self {
+        Self {
+            shards: (0..SHARDS).map(|_| Mutex::default()).collect(),
+            hasher: RandomState::new(),
+        }
+    }
+
+    /// The number of a user who is watched by anybody.
+    pub(crate) fn find(&self, user: &UserId) -> Option<UserRef> {
+        let (shard, hash) = self.locate(user);
+        let slot = self.shards[shard].lock().find(user, hash)?;
+        Some(UserRef::new(shard, slot))
+    }
+
+    /// Lets a session watch a user. The session must not watch it already.
+    pub(crate) fn watch(&self, user: &UserId, conn: ConnId) -> UserRef {
+        let (number, hash) = self.locate(user);
+        let mut shard = self.shards[number].lock();
+        let slot = shard.find(user, hash).unwrap_or_else(|| {
+            let Shard { index, users } = &mut *shard;
+            let slot = users.insert(Watched::new(user.clone()));
+            index.insert_unique(hash, slot as u32, |slot| {
+                self.hasher.hash_one(&users[*slot as usize].user)
+            });
+            slot
+        });
+        shard.users[slot].watchers.push(conn);
+        UserRef::new(number, slot)
+    }
+
+    /// Lets a session watch a user no longer.
+    pub(crate) fn unwatch(&self, user: UserRef, conn: ConnId) {
+        let mut shard = self.shard(user);
+        let Shard { index, users } = &mut *shard;
+        let Some(watched) = users.get_mut(user.slot()) else { return };
+        watched.remove_watcher(conn);
+        if watched.watchers.is_empty() {
+            let hash = self.hasher.hash_one(&watched.user);
+            if let Ok(entry) = index.find_entry(hash, |slot| *slot as usize == user.slot()) {
+                entry.remove();
+            }
+            users.remove(user.slot());
+        }
+    }
+
+    /// Takes over where a user stands, if somebody watches the user and it is news.
+    pub(crate) fn absorb(&self, standing: &Standing, now: Instant) -> Option<(UserRef, Absorbed)> {
+        let (number, hash) = self.locate(&standing.user);
+        let mut shard = self.shards[number].lock();
+        let slot = shard.find(&standing.user, hash)?;
+        let absorbed = shard.users[slot].absorb(standing, now);
+        Some((UserRef::new(number, slot), absorbed))
+    }
+
+    /// Those of the users who are not known yet.
+    pub(crate) fn unknown_of(&self, users: &[UserRef]) -> Vec<UserId> {
+        let unknown = |user: &UserRef| {
+            let shard = self.shard(*user);
+            shard.users.get(user.slot()).filter(|w| !w.is_known()).map(|w| w.user.clone())
+        };
+        users.iter().filter_map(unknown).collect()
+    }
+
+    /// Those of the users whose loss is (still) held back and due.
+    pub(crate) fn due_of(&self, users: &[UserRef], now: Instant) -> Vec<UserId> {
+        let due = |user: &UserRef| {
+            let shard = self.shard(*user);
+            shard.users.get(user.slot()).filter(|w| w.is_due(now)).map(|w| w.user.clone())
+        };
+        users.iter().filter_map(due).collect()
+    }
+
+    /// A watched user's last known state.
+    pub(crate) fn state(&self, user: &UserId) -> Option<UserState> {
+        let (shard, hash) = self.locate(user);
+        let shard = self.shards[shard].lock();
+        shard.find(user, hash).and_then(|slot| shard.users[slot].state())
+    }
+
+    /// A watched user's state as a fragment of a frame, encoded once for all its watchers.
+    pub(crate) fn fragment(&self, user: UserRef, format: Format) -> Option<Bytes> {
+        let mut shard = self.shard(user);
+        shard.users.get_mut(user.slot()).and_then(|watched| watched.encoded(format)).map(|e| e.fragment)
+    }
+
+    /// A `presence` frame about just this user, encoded once for all its watchers.
+    pub(crate) fn frame(&self, user: UserRef, format: Format) -> Option<Bytes> {
+        let mut shard = self.shard(user);
+        shard.users.get_mut(user.slot()).and_then(|watched| watched.encoded(format)).map(|e| e.frame)
+    }
+
+    /// The watched users of one shard; there are [`Self::shard_count`].
+    pub(crate) fn users_of_shard(&self, shard: usize) -> Vec<UserId> {
+        self.shards[shard].lock().users.iter().map(|(_, watched)| watched.user.clone()).collect()
+    }
+
+    pub(crate) fn shard_count(&self) -> usize {
+        SHARDS
+    }
+
+    /// How many users are watched, and how many watches there are.
+    pub(crate) fn size(&self) -> (usize, usize) {
+        self.shards.iter().fold((0, 0), |(users, watches), shard| {
+            let shard = shard.lock();
+            let watchers: usize = shard.users.iter().map(|(_, w)| w.watchers.len()).sum();
+            (users + shard.users.len(), watches + watchers)
+        })
+    }
+
+    fn locate(&self, user: &UserId) -> (usize, u64) {
+        let hash = self.hasher.hash_one(user);
+        ((hash >> 32) as usize % SHARDS, hash)
+    }
+
+    fn shard(&self, user: UserRef) -> MutexGuard<'_, Shard> {
+        self.shards[user.shard()].lock()
+    }
+}
+
+impl Shard {
+    fn find(&self, user: &UserId, hash: u64) -> Option<usize> {
+        let same = |slot: &u32| self.users[*slot as usize].user == *user;
+        self.index.find(hash, same).map(|slot| *slot as usize)
+    }
+}

@@ -1,0 +1,151 @@
+//! One watched user: what watchers were shown, what is held back, and how news is taken over.
+
+use std::time::Duration;
+
+use bytes::Bytes;
+use presence_protocol::{Format, UserId, UserState, encode_state, presence_frame};
+use tokio::time::Instant;
+
+use crate::outbox::ConnId;
+use crate::store::Standing;
+use crate::store::view::View;
+
+/// How long a user who is gone from the store without a trace (it restarted empty) is still shown online: every gateway
+/// has that long to assert its sessions again.
+const UNTRACED_GRACE: Duration = Duration::from_secs(5);
+
+/// A user that is watched here.
+pub(super) struct Watched {
+    pub(super) user: UserId,
+    pub(super) watchers: Vec<ConnId>,
+    /// What watchers are shown; none until the store was asked.
+    shown: Option<View>,
+    /// A loss that is held back.
+    pending: Option<Box<Pending>>,
+    encoded: [Option<Box<Encoded>>; 2],
+}
+
+/// A view that is not shown before it is due, and was confirmed then.
+struct Pending {
+    due: Instant,
+    view: View,
+}
+
+/// A state in one format: as a fragment, and as a frame of its own.
+#[derive(Clone)]
+pub(super) struct Encoded {
+    pub(super) fragment: Bytes,
+    pub(super) frame: Bytes,
+}
+
+/// What came of the news about a user. The default: nothing that watchers could tell.
+#[derive(Debug, Default, PartialEq, Eq)]
+pub(crate) struct Absorbed {
+    /// These watchers are to be told.
+    pub(crate) tell: Vec<ConnId>,
+    /// A loss is held back until then.
+    pub(crate) hold: Option<Instant>,
+    /// A loss that was held back is over before anybody saw it.
+    pub(crate) flap: bool,
+}
+
+impl Watched {
+    pub(super) fn new(user: UserId) -> Self {
+        Self { user, watchers: Vec::new(), shown: None, pending: None, encoded: [None, None] }
+    }
+
+    pub(super) fn is_known(&self) -> bool {
+        self.shown.is_some()
+    }
+
+    pub(super) fn is_due(&self, now: Instant) -> bool {
+        self.pending.as_ref().is_some_and(|pending| pending.due <= now)
+    }
+
+    pub(super) fn remove_watcher(&mut self, conn: ConnId) {
+        if let Some(at) = self.watchers.iter().position(|watcher| *watcher == conn) {
+            self.watchers.swap_remove(at);
+        }
+        if self.watchers.capacity() > 8 && self.watchers.len() < self.watchers.capacity() / 4 {
+            self.watchers.shrink_to(self.watchers.len() * 2);
+        }
+    }
+
+    pub(super) fn state(&self) -> Option<UserState> {
+        self.shown.as_ref().map(|view| view.to_state(self.user.clone()))
+    }
+
+    pub(super) fn encoded(&mut self, format: Format) -> Option<Encoded> {
+        let slot = match format {
+            Format::Json => 0,
+            Format::MsgPack => 1,
+        };
+        if self.encoded[slot].is_none() {
+            let fragment = encode_state(format, &self.state()?);
+            let frame = presence_frame(format, std::slice::from_ref(&fragment));
+            self.encoded[slot] = Some(Box::new(Encoded { fragment, frame }));
+        }
+        self.encoded[slot].as_deref().cloned()
+    }
+
+    /// Takes over where the user stands in the store.
+    ///
+    /// What is not newer than what is known is covered by it, with two exceptions. A held loss becomes final when the
+    /// store confirms it at its end. And a user of whom the store has no trace, though it was seen online, is gone if
+    /// that is still so after [`UNTRACED_GRACE`].
+    pub(super) fn absorb(&mut self, standing: &Standing, now: Instant) -> Absorbed {
+        let view = &standing.view;
+        if view.version == 0 && self.shown.as_ref().is_some_and(View::is_online) {
+            return self.absorb_untraced(now);
+        }
+        let Some(held) = &standing.held else {
+            return if self.is_news(standing) { self.show(view.clone()) } else { Absorbed::default() };
+        };
+        let due = now + held.remaining;
+        if let Some(pending) = self.pending.as_mut().filter(|p| p.view.version == view.version) {
+            pending.due = due;
+            return Absorbed { hold: Some(due), ..Absorbed::default() };
+        }
+        if !self.is_news(standing) {
+            return Absorbed::default();
+        }
+        let older = |shown: &View| shown.version < held.before.version;
+        let absorbed = if self.shown.as_ref().is_none_or(older) {
+            self.show(held.before.clone())
+        } else {
+            Absorbed::default()
+        };
+        self.pending = Some(Box::new(Pending { due, view: view.clone() }));
+        Absorbed { hold: Some(due), ..absorbed }
+    }
+
+    fn is_news(&self, standing: &Standing) -> bool {
+        let Some(shown) = &self.shown else { return true };
+        let known = self.pending.as_ref().map_or(shown.version, |pending| pending.view.version);
+        let settled = self.pending.is_some() && standing.held.is_none();
+        standing.view.version > known || (standing.view.version == known && settled)
+    }
+
+    fn absorb_untraced(&mut self, now: Instant) -> Absorbed {
+        match &self.pending {
+            Some(pending) if pending.due > now => Absorbed::default(),
+            Some(pending) => self.show(pending.view.clone()),
+            None => {
+                let version = self.shown.as_ref().map_or(0, |shown| shown.version) + 1;
+                let view = View { version, ..View::NEVER_SEEN };
+                let due = now + UNTRACED_GRACE;
+                self.pending = Some(Box::new(Pending { due, view }));
+                Absorbed { hold: Some(due), ..Absorbed::default() }
+            }
+        }
+    }
+
+    fn show(&mut self, view: View) -> Absorbed {
+        let pending = self.pending.take();
+        let same = self.shown.as_ref().is_some_and(|shown| shown.looks_like(&view));
+        self.shown = Some(view);
+        self.encoded = [None, None];
+        let tell = if same { Vec::new() } else { self.watchers.clone() };
+        Absorbed { tell, hold: None, flap: same && pending.is_some() }
+    }
+}

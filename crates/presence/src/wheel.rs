@@ -1,0 +1,104 @@
+//! The wheel: one timer for all sessions. It asks for a Ping when a client was silent for a heartbeat, and ends the
+//! session when it was silent for the TTL, to within [`STEP`].
+//!
+//! A hashed wheel: each session waits in one slot, and is looked at when its slot comes round. A heartbeat only stores a
+//! number; nothing is moved until the next look. Cost: four bytes a session, and one look each heartbeat interval.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use parking_lot::Mutex;
+use presence_protocol::CloseReason;
+use tokio::time::{MissedTickBehavior, interval};
+use tracing::warn;
+
+use crate::clock::Tick;
+use crate::engine::Core;
+use crate::outbox::{ConnId, Outbox};
+use crate::store::Cause;
+
+/// How far apart two looks into the wheel are.
+const STEP: Duration = Duration::from_millis(50);
+const STEP_MS: u64 = STEP.as_millis() as u64;
+const SLOTS: u64 = 1024;
+
+/// When the process was stopped for longer than this, its clients could not be heard, and are not to blame.
+const STALL: Duration = Duration::from_secs(1);
+
+/// The sessions by the step at which they are looked at next.
+pub(crate) struct Wheel {
+    slots: Box<[Mutex<Vec<ConnId>>]>,
+}
+
+impl Wheel {
+    pub(crate) fn new() -> Self {
+        Self { slots: (0..SLOTS).map(|_| Mutex::default()).collect() }
+    }
+
+    /// Looks at a session at the first step that is not before `at`, at the latest one turn of the wheel from `now`.
+    pub(crate) fn visit_at(&self, conn: ConnId, outbox: &Outbox, now: Tick, at: Tick) {
+        let latest = now.0 / STEP_MS + SLOTS - 1;
+        let step = at.0.div_ceil(STEP_MS).clamp(now.0 / STEP_MS + 1, latest);
+        outbox.set_next_visit(step);
+        self.slots[(step % SLOTS) as usize].lock().push(conn);
+    }
+
+    /// Looks at a session at the next step: something about its deadlines changed.
+    pub(crate) fn look_again(&self, conn: ConnId, outbox: &Outbox, now: Tick) {
+        self.visit_at(conn, outbox, now, now);
+    }
+
+    fn take(&self, step: u64) -> Vec<ConnId> {
+        std::mem::take(&mut *self.slots[(step % SLOTS) as usize].lock())
+    }
+}
+
+/// Turns the wheel for as long as the engine lives.
+pub(crate) async fn run(core: Arc<Core>) {
+    let mut ticks = interval(STEP);
+    ticks.set_missed_tick_behavior(MissedTickBehavior::Skip);
+    let mut seen = core.clock.now();
+    let mut forgiven = Tick(0);
+    loop {
+        ticks.tick().await;
+        let now = core.clock.now();
+        if now.since(seen) > STALL {
+            warn!(stalled_ms = now.since(seen).as_millis(), "this process was stopped: deadlines start anew");
+            forgiven = now;
+            core.assert_all_again();
+        }
+        for step in seen.0 / STEP_MS + 1..=now.0 / STEP_MS {
+            for conn in core.wheel.take(step) {
+                visit(&core, conn, step, now, forgiven);
+            }
+        }
+        seen = now;
+    }
+}
+
+fn visit(core: &Core, conn: ConnId, step: u64, now: Tick, forgiven: Tick) {
+    let Some(outbox) = core.outboxes.get(conn).filter(|outbox| outbox.next_visit() == step) else {
+        return;
+    };
+    let heard = outbox.heard().max(forgiven);
+    let silent = now.since(heard);
+    let heartbeat = core.config.heartbeat;
+    if silent >= core.config.ttl {
+        core.metrics.silent_deaths.inc();
+        core.leave(&outbox, conn, Cause::Silent);
+        outbox.close(CloseReason::NoHeartbeat);
+        return;
+    }
+    if outbox.expires() <= now {
+        outbox.close(CloseReason::TokenExpired);
+        return;
+    }
+    let next = if silent >= heartbeat {
+        core.metrics.pings_sent.inc();
+        outbox.ask_ping();
+        now.after(heartbeat).min(heard.after(core.config.ttl))
+    } else {
+        heard.after(heartbeat)
+    };
+    core.wheel.visit_at(conn, &outbox, now, next.min(outbox.expires()));
+}

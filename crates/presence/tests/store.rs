@@ -1,0 +1,17 @@
+//! The store, held to its contract: the same cases for the embedded one, for Redis and for a Redis Cluster, and what
+//! only a Redis can do to us. One binary; Redis servers are started by the tests.
+
+#[path = "store/cases.rs"]
+mod cases;
+#[path = "store/contract.rs"]
+mod contract;
+#[path = "store/equivalence.rs"]
+mod equivalence;
+#[path = "store/faults.rs"]
+mod faults;
+#[path = "store/keys.rs"]
+mod keys;
+#[path = "store/opening.rs"]
+mod opening;
+#[path = "store/world.rs"]
+mod world;

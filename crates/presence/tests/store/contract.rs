@@ -1,0 +1,57 @@
+//! Every case of the contract, for every store.
+
+use super::cases;
+use super::world::{Kind, World};
+
+macro_rules! contract {
+    ($($case:ident($config:ident);)*) => {
+        contract!(@store embedded Embedded $($case $config)*);
+        contract!(@store redis Redis $($case $config)*);
+        contract!(@store cluster Cluster $($case $config)*);
+    };
+    (@store $module:ident $kind:ident $($case:ident $config:ident)*) => {
+        mod $module {
+            use super::{Kind, World, cases};
+            use crate::world::*;
+            $(
+                #[tokio::test]
+                async fn $case() {
+                    cases::$case(World::new(Kind::$kind, $config())).await;
+                }
+            )*
+        }
+    };
+}
+
+contract! {
+    joining_shows_a_user_online_since_the_session_began(slow);
+    a_bye_is_offline_at_once_with_last_seen(slow);
+    a_closed_socket_is_held_back_for_the_grace(slow);
+    a_held_back_loss_is_over_after_the_grace(quick);
+    a_loss_that_is_older_than_the_grace_is_not_held_back(slow);
+    coming_back_within_grace_restores_the_view_and_its_since(slow);
+    coming_back_elsewhere_within_grace_restores_the_view(slow);
+    versions_grow_with_every_visible_change_and_only_with_those(slow);
+    a_user_of_two_gateways_is_online_until_the_last_leaves(slow);
+    a_late_leave_of_an_old_gateway_does_not_override_a_newer_join(slow);
+    repeating_a_claim_changes_nothing(slow);
+    a_drained_user_stays_shown_and_is_dropped_by_a_bye_elsewhere(slow);
+    a_drained_user_who_comes_back_elsewhere_never_changed(slow);
+    a_drained_user_who_does_not_come_back_is_offline_after_the_ttl(quick_ttl);
+    refreshing_answers_the_users_that_are_not_known(slow);
+    refreshing_keeps_a_user_online_past_the_ttl(quick);
+    a_user_whose_gateway_stopped_is_found_offline_with_last_seen(quick);
+    a_lapsed_user_is_held_back_for_the_grace(quick_ttl);
+    one_gateway_of_two_that_stops_takes_only_its_devices(quick);
+    a_gateway_that_lapsed_for_a_user_of_two_is_told_by_its_refresh(quick);
+    the_status_that_was_set_last_wins_over_devices(slow);
+    a_session_without_status_does_not_hide_another_ones(slow);
+    an_invisible_user_looks_like_one_who_left(slow);
+    what_an_invisible_user_does_leaks_nothing(slow);
+    a_user_who_was_never_visible_was_never_seen(slow);
+    a_snapshot_answers_in_the_order_asked(slow);
+    five_hundred_users_go_in_one_call(slow);
+    an_empty_batch_is_nothing(slow);
+    every_gateway_hears_every_change_its_own_included(slow);
+    odd_user_ids_and_texts_come_back_as_they_went_in(slow);
+}

@@ -1,0 +1,150 @@
+//! What becomes of a store whose Redis fails. Each test has a Redis of its own.
+
+use std::time::{Duration, Instant};
+
+use presence::Config;
+use presence::store::{Cause, Event};
+use presence_testkit::{RedisServer, eventually};
+
+use crate::world::{Gateway, PATIENCE, World, join, quick, slow, user};
+
+fn is_gap(event: &Event) -> bool {
+    matches!(event, Event::Gap)
+}
+
+fn is_reconnected(event: &Event) -> bool {
+    matches!(event, Event::Reconnected)
+}
+
+async fn a_restart_with_nothing_heals(mut server: RedisServer) {
+    let world = World::on(&server, slow());
+    let mut g = world.gateway("g").await;
+    g.join("ana", "ios").await;
+    g.heard("ana").await;
+
+    server.kill();
+    let started = Instant::now();
+    g.apply_until_unreachable(join("ana", "ios")).await;
+    assert!(started.elapsed() < Duration::from_secs(3), "{:?}", started.elapsed());
+    server.restart();
+
+    g.event_until(is_reconnected).await;
+    assert_eq!(g.refresh(&["ana"]).await, [user("ana")], "it is empty, and the scripts are loaded again");
+    g.apply_until_taken(join("ana", "ios")).await;
+    let told = g.heard("ana").await;
+    assert_eq!(told.cause, Cause::Joined);
+    assert!(g.look("ana").await.view.is_online());
+    let flags = server.cli(&["CONFIG", "GET", "notify-keyspace-events"]);
+    assert!(flags.contains('x'), "expired keys are told of again: {flags}");
+}
+
+#[tokio::test]
+async fn a_redis_that_restarts_with_nothing_is_healed() {
+    a_restart_with_nothing_heals(RedisServer::start()).await;
+}
+
+#[tokio::test]
+async fn a_cluster_that_restarts_with_nothing_is_healed() {
+    a_restart_with_nothing_heals(RedisServer::start_cluster()).await;
+}
+
+async fn heard_after_gap(g: &mut Gateway) {
+    g.event_until(is_gap).await;
+    g.join("bo", "ios").await;
+    assert_eq!(g.heard("bo").await.cause, Cause::Joined);
+}
+
+async fn a_killed_subscriber_is_a_gap(server: RedisServer) {
+    let world = World::on(&server, slow());
+    let mut g = world.gateway("g").await;
+    g.join("ana", "ios").await;
+    g.heard("ana").await;
+    assert_eq!(server.cli(&["CLIENT", "KILL", "TYPE", "pubsub"]), "1");
+    heard_after_gap(&mut g).await;
+}
+
+#[tokio::test]
+async fn a_killed_subscriber_is_a_gap_and_events_go_on() {
+    a_killed_subscriber_is_a_gap(RedisServer::start()).await;
+}
+
+#[tokio::test]
+async fn a_killed_subscriber_of_a_cluster_is_a_gap_and_events_go_on() {
+    a_killed_subscriber_is_a_gap(RedisServer::start_cluster()).await;
+}
+
+#[tokio::test]
+async fn nothing_is_told_to_have_been_missed_when_nothing_was() {
+    let server = RedisServer::start();
+    let world = World::on(&server, slow());
+    let mut g = world.gateway("g").await;
+    for name in ["a", "b", "c"] {
+        g.join(name, "ios").await;
+        assert!(matches!(g.event().await, Event::Transitions(_)));
+    }
+}
+
+#[tokio::test]
+async fn a_killed_command_connection_is_a_reconnect() {
+    let server = RedisServer::start();
+    let world = World::on(&server, slow());
+    let mut g = world.gateway("g").await;
+    g.join("ana", "ios").await;
+    server.cli(&["CLIENT", "KILL", "TYPE", "normal", "SKIPME", "yes"]);
+    g.event_until(is_reconnected).await;
+    g.apply_until_taken(join("bo", "ios")).await;
+    g.heard("bo").await;
+}
+
+#[tokio::test]
+async fn a_redis_that_hangs_is_unreachable_in_time_and_a_lapse_meanwhile_is_forgiven() {
+    let server = RedisServer::start();
+    let world = World::on(&server, Config { grace: Duration::from_millis(1), ..quick() });
+    let mut g = world.gateway("g").await;
+    g.join("ana", "ios").await;
+    let before = g.look("ana").await.view;
+
+    server.pause();
+    let started = Instant::now();
+    g.apply_until_unreachable(join("bo", "ios")).await;
+    assert!(started.elapsed() < Duration::from_secs(4), "{:?}", started.elapsed());
+    server.resume();
+
+    let lapsed = eventually("a snapshot after the hang", PATIENCE, async || {
+        g.store().snapshot(vec![user("ana")]).await.ok()
+    })
+    .await;
+    assert_eq!(lapsed[0].shown(), &before, "the TTL and the grace are long over");
+    assert!(!lapsed[0].view.is_online());
+    g.event_until(is_reconnected).await;
+    g.apply_until_taken(join("ana", "ios")).await;
+    let back = g.look("ana").await;
+    assert_eq!((back.view.since, back.held), (before.since, None));
+}
+
+#[tokio::test]
+async fn a_store_that_is_full_refuses_and_is_not_taken_for_lost() {
+    let server = RedisServer::start();
+    let world = World::on(&server, slow());
+    let g = world.gateway("g").await;
+    server.cli(&["CONFIG", "SET", "maxmemory", "1"]);
+    let error = g.store().apply(vec![join("ana", "ios")]).await.expect_err("it is full");
+    assert!(matches!(error, presence::store::StoreError::Refused(_)), "{error}");
+    assert!(error.to_string().contains("OOM"), "{error}");
+}
+
+#[tokio::test]
+async fn dropping_a_store_ends_its_connections_and_its_events() {
+    let server = RedisServer::start();
+    let world = World::on(&server, slow());
+    let Gateway { opened } = world.gateway("g").await;
+    let connections = || server.cli(&["CLIENT", "LIST"]).lines().filter(|line| !line.is_empty()).count();
+    assert_eq!(connections(), 3, "two of the store, and the one that asks");
+    drop(opened.store);
+    eventually("only the one that asks is left", PATIENCE, async || {
+        Some(()).filter(|()| connections() == 1)
+    })
+    .await;
+    let mut events = opened.events;
+    assert!(events.recv().await.is_none());
+}

@@ -1,0 +1,12 @@
+//! What tests need and the product does not: a Redis of their own, servers that misbehave, and waiting without sleeps.
+//!
+//! Everything here panics with a sentence when it fails, and ends with the test process, however that ends.
+
+mod fake;
+mod redis;
+mod resp;
+mod wait;
+
+pub use fake::FakeRedis;
+pub use redis::RedisServer;
+pub use wait::eventually;
