@@ -1,0 +1,322 @@
+//! One WebSocket, from its first frame to its last: one task, which never waits for the store or for another connection.
+//!
+//! ```text
+//! opening --hello--> serving --> closing --> gone
+//!    \----no hello, bad token------/
+//! ```
+//!
+//! Opening and closing live in boxes of their own, so that a session that is served carries no trace of them.
+
+mod closing;
+mod limiter;
+mod opening;
+
+use std::future::{Future, poll_fn};
+use std::pin::Pin;
+use std::task::{Context, Poll, ready};
+
+use futures::{Sink, Stream};
+use presence::{Request, Session, Work};
+use presence_protocol::{
+    ClientMessage, CloseReason, DecodeError, ErrorCode, Format, Hello, SessionId, decode_client,
+};
+use tokio::net::TcpStream;
+use tokio::time::{Sleep, sleep};
+use tokio_tungstenite::WebSocketStream;
+use tokio_tungstenite::tungstenite::{Bytes, Error, Message, Utf8Bytes};
+use tracing::debug;
+
+use crate::app::SharedApp;
+use crate::auth::Identity;
+use crate::metrics::{CloseLabel, CodeLabel};
+use limiter::{Limiter, Verdict};
+
+pub(crate) type Socket = WebSocketStream<TcpStream>;
+
+/// How a socket comes to its end.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum End {
+    /// We close, and say why.
+    Close(CloseReason),
+    /// The peer closed, or is gone.
+    Peer,
+}
+
+/// What a session's task acts on.
+enum Event {
+    Message(Message),
+    Work(Work),
+    End(End),
+}
+
+/// Holds one socket from its upgrade to its end.
+pub(crate) async fn run(
+    socket: Socket,
+    app: SharedApp,
+    format: Format,
+    identity: Option<Identity>,
+) {
+    let others = app.metrics.connections.inc();
+    let mut socket = socket;
+    let end = if others < i64::from(app.settings.max_connections) {
+        live(&mut socket, &app, format, identity).await
+    } else {
+        End::Close(CloseReason::Overloaded)
+    };
+    app.metrics.connections.dec();
+    let label = match end {
+        End::Close(reason) => CloseLabel::from(reason),
+        End::Peer => CloseLabel::PEER,
+    };
+    app.metrics.closes.get_or_create(&label).inc();
+    Box::pin(closing::close(socket, end)).await;
+}
+
+async fn live(
+    socket: &mut Socket,
+    app: &SharedApp,
+    format: Format,
+    identity: Option<Identity>,
+) -> End {
+    let opened = Box::pin(opening::open(socket, app, format, identity)).await;
+    match opened {
+        Ok((session, id)) => Connection::new(socket, app, session, id, format).serve().await,
+        Err(end) => end,
+    }
+}
+
+/// A socket with its session.
+struct Connection<'a> {
+    socket: &'a mut Socket,
+    app: &'a SharedApp,
+    session: Session,
+    id: SessionId,
+    format: Format,
+    limiter: Limiter,
+    /// Something was written and has not left yet; no more is taken from the session until it has.
+    unflushed: bool,
+    /// While the socket takes nothing: when it is given up.
+    given_up: Option<Pin<Box<Sleep>>>,
+    /// Whose turn it is, so that neither a flood from the client nor one to it starves the other.
+    reads_first: bool,
+}
+
+impl<'a> Connection<'a> {
+    fn new(
+        socket: &'a mut Socket,
+        app: &'a SharedApp,
+        session: Session,
+        id: SessionId,
+        format: Format,
+    ) -> Self {
+        Self {
+            socket,
+            app,
+            session,
+            id,
+            format,
+            limiter: Limiter::default(),
+            unflushed: false,
+            given_up: None,
+            reads_first: false,
+        }
+    }
+
+    async fn serve(mut self) -> End {
+        let welcome = self.session.welcome(self.id.clone());
+        if let Err(end) = self.send(welcome) {
+            return end;
+        }
+        loop {
+            let done = match poll_fn(|cx| self.poll_event(cx)).await {
+                Event::Message(message) => self.receive(message),
+                Event::Work(work) => self.work(work),
+                Event::End(end) => Err(end),
+            };
+            if let Err(end) = done {
+                return end;
+            }
+        }
+    }
+
+    fn poll_event(&mut self, cx: &mut Context<'_>) -> Poll<Event> {
+        if let Err(end) = self.flush(cx) {
+            return Poll::Ready(Event::End(end));
+        }
+        self.reads_first = !self.reads_first;
+        if self.reads_first {
+            if let Poll::Ready(event) = self.poll_message(cx) {
+                return Poll::Ready(event);
+            }
+            return self.poll_work(cx);
+        }
+        if let Poll::Ready(event) = self.poll_work(cx) {
+            return Poll::Ready(event);
+        }
+        self.poll_message(cx)
+    }
+
+    fn poll_message(&mut self, cx: &mut Context<'_>) -> Poll<Event> {
+        let read = ready!(Pin::new(&mut *self.socket).poll_next(cx));
+        Poll::Ready(match read {
+            Some(Ok(message)) => Event::Message(message),
+            Some(Err(error)) => Event::End(end_of(&error)),
+            None => Event::End(End::Peer),
+        })
+    }
+
+    fn poll_work(&mut self, cx: &mut Context<'_>) -> Poll<Event> {
+        if self.unflushed {
+            return Poll::Pending;
+        }
+        self.session.poll_work(cx).map(Event::Work)
+    }
+
+    /// Lets go what was written; gives the socket up when it takes nothing for too long.
+    fn flush(&mut self, cx: &mut Context<'_>) -> Result<(), End> {
+        if !self.unflushed {
+            return Ok(());
+        }
+        match Pin::new(&mut *self.socket).poll_flush(cx) {
+            Poll::Ready(Ok(())) => {
+                self.unflushed = false;
+                self.given_up = None;
+                Ok(())
+            }
+            Poll::Ready(Err(error)) => Err(end_of(&error)),
+            Poll::Pending => {
+                let timeout = self.app.settings.write_timeout;
+                let given_up = self.given_up.get_or_insert_with(|| Box::pin(sleep(timeout)));
+                match given_up.as_mut().poll(cx) {
+                    Poll::Ready(()) => Err(End::Close(CloseReason::TooSlow)),
+                    Poll::Pending => Ok(()),
+                }
+            }
+        }
+    }
+
+    fn work(&mut self, work: Work) -> Result<(), End> {
+        match work {
+            Work::Frame(frame) => self.send(frame),
+            Work::Ping => self.write(Message::Ping(Bytes::new())),
+            Work::Close(reason) => Err(End::Close(reason)),
+        }
+    }
+
+    fn send(&mut self, frame: Bytes) -> Result<(), End> {
+        self.write(as_message(self.format, frame)?)
+    }
+
+    fn write(&mut self, message: Message) -> Result<(), End> {
+        self.unflushed = true;
+        Pin::new(&mut *self.socket).start_send(message).map_err(|error| end_of(&error))
+    }
+
+    fn receive(&mut self, message: Message) -> Result<(), End> {
+        self.session.heard();
+        let admitted = match self.limiter.admit(self.app.settings.message_rate) {
+            Verdict::Admitted => true,
+            Verdict::Refused => false,
+            Verdict::GivenUp => return Err(End::Close(CloseReason::RateLimited)),
+        };
+        let frame = match message {
+            Message::Ping(_) => {
+                // The Pong was queued by the socket itself, and leaves with the next flush.
+                self.unflushed = true;
+                return Ok(());
+            }
+            Message::Close(_) => return Err(End::Peer),
+            Message::Text(text) if self.format == Format::Json => Bytes::from(text),
+            Message::Binary(bytes) if self.format == Format::MsgPack => bytes,
+            Message::Text(_) | Message::Binary(_) => {
+                return Err(End::Close(CloseReason::WrongFrameKind));
+            }
+            Message::Pong(_) | Message::Frame(_) => return Ok(()),
+        };
+        if !admitted {
+            self.refuse(rate_limited(self.app.settings.message_rate));
+            return Ok(());
+        }
+        match decode_client(self.format, &frame) {
+            Ok(message) => self.act(message),
+            Err(error) => {
+                self.refuse(error);
+                Ok(())
+            }
+        }
+    }
+
+    fn act(&mut self, message: ClientMessage) -> Result<(), End> {
+        match message {
+            ClientMessage::Watch { users, id } => self.session.request(Request::Watch { users, id }),
+            ClientMessage::Unwatch { users } => self.session.request(Request::Unwatch { users }),
+            ClientMessage::Query { users, id } => self.session.request(Request::Query { users, id }),
+            ClientMessage::Heartbeat => {}
+            ClientMessage::Status(status) => self.session.set_status(status),
+            ClientMessage::Hello(hello) => return self.renew(&hello),
+            ClientMessage::Bye => {
+                self.session.bye();
+                return Err(End::Close(CloseReason::Bye));
+            }
+        }
+        Ok(())
+    }
+
+    /// A `hello` on an open session brings a fresh token for the same user.
+    fn renew(&mut self, hello: &Hello) -> Result<(), End> {
+        let identity = opening::identify(self.app, hello, None).map_err(End::Close)?;
+        if identity.user != *self.session.user() {
+            self.refuse(DecodeError {
+                code: ErrorCode::BadMessage,
+                message: "hello: this socket belongs to another user; open a new one".to_owned(),
+                id: None,
+            });
+            return Ok(());
+        }
+        opening::set_expiry(&self.session, &identity);
+        self.send(self.session.welcome(self.id.clone()))
+    }
+
+    fn refuse(&self, error: DecodeError) {
+        debug!(session = %self.id, code = error.code.as_str(), message = error.message, "refused");
+        let label = CodeLabel { code: error.code.as_str() };
+        self.app.metrics.refused_messages.get_or_create(&label).inc();
+        self.session.refuse(error);
+    }
+}
+
+fn rate_limited(rate: u32) -> DecodeError {
+    DecodeError {
+        code: ErrorCode::RateLimited,
+        message: format!("at most {rate} messages a second; this one was not handled"),
+        id: None,
+    }
+}
+
+fn as_message(format: Format, frame: Bytes) -> Result<Message, End> {
+    match format {
+        Format::MsgPack => Ok(Message::Binary(frame)),
+        Format::Json => Utf8Bytes::try_from(frame)
+            .map(Message::Text)
+            .map_err(|_| End::Close(CloseReason::GoingAway)),
+    }
+}
+
+/// What a failed read or write says about the peer.
+fn end_of(error: &Error) -> End {
+    debug!(%error, "a socket failed");
+    match error {
+        Error::Capacity(_) => End::Close(CloseReason::TooLarge),
+        Error::Utf8(_) => End::Close(CloseReason::NotUtf8),
+        Error::Protocol(broken) if !is_gone(broken) => End::Close(CloseReason::ProtocolError),
+        _ => End::Peer,
+    }
+}
+
+fn is_gone(broken: &tokio_tungstenite::tungstenite::error::ProtocolError) -> bool {
+    use tokio_tungstenite::tungstenite::error::ProtocolError;
+    matches!(
+        broken,
+        ProtocolError::ResetWithoutClosingHandshake | ProtocolError::SendAfterClosing
+    )
+}

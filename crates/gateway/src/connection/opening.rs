@@ -1,0 +1,116 @@
+//! Opening: the first message must be a `hello` that proves who the user is, and must come in time.
+
+use std::time::SystemTime;
+
+use futures::{SinkExt, StreamExt};
+use presence::{Joining, Session};
+use presence_protocol::{
+    ClientMessage, CloseReason, DecodeError, ErrorCode, Format, GatewayMessage, Hello, SessionId,
+    Show, Status, decode_client, encode_gateway,
+};
+use tokio::time::timeout;
+use tokio_tungstenite::tungstenite::Message;
+use tracing::debug;
+
+use super::{End, Socket, as_message, end_of};
+use crate::app::SharedApp;
+use crate::auth::{AuthError, Identity};
+
+/// Waits for the `hello` and lets the user in.
+pub(super) async fn open(
+    socket: &mut Socket,
+    app: &SharedApp,
+    format: Format,
+    identity: Option<Identity>,
+) -> Result<(Session, SessionId), End> {
+    let first = timeout(app.settings.hello_timeout, first_message(socket, format)).await;
+    let hello = match first {
+        Err(_too_late) => return Err(End::Close(CloseReason::NoHello)),
+        Ok(Err(Refused::End(end))) => return Err(end),
+        Ok(Err(Refused::Message(error))) => {
+            explain(socket, format, error).await;
+            return Err(End::Close(CloseReason::NoHello));
+        }
+        Ok(Ok(hello)) => hello,
+    };
+    let identity = identify(app, &hello, identity).map_err(End::Close)?;
+    let status = initial_status(&hello);
+    let Hello { device, .. } = hello;
+    let user = identity.user.clone();
+    let session = app.presence.join(Joining { user, device, status, format });
+    set_expiry(&session, &identity);
+    Ok((session, app.next_session_id()))
+}
+
+/// Who a client is, by its token or by its own word; `proven` came with the upgrade request.
+pub(super) fn identify(
+    app: &SharedApp,
+    hello: &Hello,
+    proven: Option<Identity>,
+) -> Result<Identity, CloseReason> {
+    let identity = match (&hello.token, &hello.user, proven) {
+        (Some(token), _, _) => app.authenticator.authenticate(token),
+        (None, _, Some(identity)) => Ok(identity),
+        (None, Some(user), None) => app.authenticator.believe(user.clone()),
+        (None, None, None) => Err(AuthError::MissingClaim("token".to_owned())),
+    };
+    identity.map_err(|error| {
+        debug!(%error, "a hello was refused");
+        if error == AuthError::Expired { CloseReason::TokenExpired } else { CloseReason::BadToken }
+    })
+}
+
+/// The session ends when its token does.
+pub(super) fn set_expiry(session: &Session, identity: &Identity) {
+    if let Some(expires_at) = identity.expires_at {
+        let left = expires_at.duration_since(SystemTime::now()).unwrap_or_default();
+        session.expire_after(left);
+    }
+}
+
+enum Refused {
+    Message(DecodeError),
+    End(End),
+}
+
+async fn first_message(socket: &mut Socket, format: Format) -> Result<Hello, Refused> {
+    loop {
+        let message = match socket.next().await {
+            Some(Ok(message)) => message,
+            Some(Err(error)) => return Err(Refused::End(end_of(&error))),
+            None => return Err(Refused::End(End::Peer)),
+        };
+        let frame = match (message, format) {
+            (Message::Text(text), Format::Json) => text.into(),
+            (Message::Binary(bytes), Format::MsgPack) => bytes,
+            (Message::Text(_) | Message::Binary(_), _) => {
+                return Err(Refused::End(End::Close(CloseReason::WrongFrameKind)));
+            }
+            (Message::Close(_), _) => return Err(Refused::End(End::Peer)),
+            (Message::Ping(_) | Message::Pong(_) | Message::Frame(_), _) => continue,
+        };
+        return match decode_client(format, &frame) {
+            Ok(ClientMessage::Hello(hello)) => Ok(hello),
+            Ok(_) => Err(Refused::Message(DecodeError {
+                code: ErrorCode::BadMessage,
+                message: "the first message must be hello".to_owned(),
+                id: None,
+            })),
+            Err(error) => Err(Refused::Message(error)),
+        };
+    }
+}
+
+/// A `hello` may say how the session is shown, so that nobody is online for a moment who wants to be invisible.
+fn initial_status(hello: &Hello) -> Option<Status> {
+    let Hello { show, text, .. } = hello;
+    (show.is_some() || text.is_some())
+        .then(|| Status { show: show.unwrap_or(Show::Online), text: text.clone() })
+}
+
+async fn explain(socket: &mut Socket, format: Format, error: DecodeError) {
+    let frame = encode_gateway(format, &GatewayMessage::Error(error.into()));
+    if let Ok(message) = as_message(format, frame) {
+        let _ = socket.send(message).await;
+    }
+}

@@ -1,0 +1,54 @@
+//! HTTP beside the socket: health, metrics, the calls for the backend, and the demo page.
+
+mod api;
+mod demo;
+
+use axum::Router;
+use axum::extract::State;
+use axum::http::{StatusCode, header};
+use axum::response::IntoResponse;
+use axum::routing::{get, post};
+use tracing::error;
+
+use crate::app::SharedApp;
+use crate::upgrade;
+
+/// All routes of a gateway.
+pub(crate) fn router(app: SharedApp) -> Router {
+    let mut router = Router::new()
+        .route("/ws", get(upgrade::upgrade))
+        .route("/healthz", get("ok\n"))
+        .route("/readyz", get(ready))
+        .route("/metrics", get(metrics));
+    if app.api_key.is_some() {
+        router = router
+            .route("/v1/presence/query", post(api::query))
+            .route("/v1/presence/{user}", get(api::user));
+    }
+    if app.settings.dev {
+        router = router.route("/", get(demo::page));
+    }
+    router.with_state(app)
+}
+
+/// Whether the gateway should get new clients.
+async fn ready(State(app): State<SharedApp>) -> impl IntoResponse {
+    if app.presence.is_ready() {
+        (StatusCode::OK, "ready\n")
+    } else if app.presence.degraded_since().is_some() {
+        (StatusCode::SERVICE_UNAVAILABLE, "the store is out of reach\n")
+    } else {
+        (StatusCode::SERVICE_UNAVAILABLE, "draining\n")
+    }
+}
+
+async fn metrics(State(app): State<SharedApp>) -> impl IntoResponse {
+    const OPEN_METRICS: &str = "application/openmetrics-text; version=1.0.0; charset=utf-8";
+    app.presence.measure();
+    let mut text = String::new();
+    if let Err(error) = prometheus_client::encoding::text::encode(&mut text, &app.registry) {
+        error!(%error, "cannot write the metrics");
+        return StatusCode::INTERNAL_SERVER_ERROR.into_response();
+    }
+    ([(header::CONTENT_TYPE, OPEN_METRICS)], text).into_response()
+}

@@ -1,0 +1,112 @@
+//! The calls for the app's backend, under `/v1`, with an API key: `Authorization: Bearer <key>`.
+
+use axum::Json;
+use axum::extract::rejection::{JsonRejection, PathRejection};
+use axum::extract::{FromRequestParts, Path, State};
+use axum::http::request::Parts;
+use axum::http::{StatusCode, header};
+use axum::response::{IntoResponse, Response};
+use presence_protocol::{UserId, UserState};
+use serde::{Deserialize, Serialize};
+use serde_json::json;
+
+use crate::app::SharedApp;
+
+/// The most users that one bulk look-up may ask for.
+const QUERY_LEN_MAX: usize = 10_000;
+
+/// Proof that a request carried the API key.
+pub(crate) struct Backend;
+
+/// What a bulk look-up asks.
+#[derive(Deserialize)]
+pub(crate) struct Query {
+    users: Vec<String>,
+}
+
+/// What it answers, in the order asked.
+#[derive(Serialize)]
+pub(crate) struct Answer {
+    users: Vec<UserState>,
+}
+
+/// Why a call was refused, as JSON: `{"error":{"code":…,"message":…}}`.
+pub(crate) struct Refusal {
+    status: StatusCode,
+    code: &'static str,
+    message: String,
+}
+
+/// `POST /v1/presence/query`
+pub(crate) async fn query(
+    _: Backend,
+    State(app): State<SharedApp>,
+    body: Result<Json<Query>, JsonRejection>,
+) -> Result<Json<Answer>, Refusal> {
+    let Json(query) = body.map_err(|rejection| Refusal {
+        status: rejection.status(),
+        code: "bad_message",
+        message: format!("expected {{\"users\":[\"id\", …]}}: {}", rejection.body_text()),
+    })?;
+    if query.users.len() > QUERY_LEN_MAX {
+        let message =
+            format!("at most {QUERY_LEN_MAX} users at a time, {} were asked for", query.users.len());
+        return Err(Refusal { status: StatusCode::BAD_REQUEST, code: "too_many_watches", message });
+    }
+    let users = query.users.iter().enumerate().map(|(at, user)| {
+        UserId::new(user).map_err(|error| Refusal::bad_user(&format!("users[{at}]: {error}")))
+    });
+    let users = users.collect::<Result<Vec<_>, _>>()?;
+    Ok(Json(Answer { users: look_up(&app, users).await? }))
+}
+
+/// `GET /v1/presence/{user}`
+pub(crate) async fn user(
+    _: Backend,
+    State(app): State<SharedApp>,
+    path: Result<Path<String>, PathRejection>,
+) -> Result<Json<UserState>, Refusal> {
+    let Path(user) = path.map_err(|rejection| Refusal::bad_user(&rejection.body_text()))?;
+    let user = UserId::new(&user).map_err(|error| Refusal::bad_user(&error.to_string()))?;
+    let mut states = look_up(&app, vec![user.clone()]).await?;
+    Ok(Json(states.pop().unwrap_or_else(|| UserState::never_seen(user))))
+}
+
+async fn look_up(app: &SharedApp, users: Vec<UserId>) -> Result<Vec<UserState>, Refusal> {
+    app.presence.query(users).await.map_err(|error| Refusal {
+        status: StatusCode::SERVICE_UNAVAILABLE,
+        code: "store_unavailable",
+        message: error.to_string(),
+    })
+}
+
+impl FromRequestParts<SharedApp> for Backend {
+    type Rejection = Refusal;
+
+    async fn from_request_parts(parts: &mut Parts, app: &SharedApp) -> Result<Self, Refusal> {
+        let given = parts.headers.get(header::AUTHORIZATION).and_then(|value| value.to_str().ok());
+        let given = given.and_then(|value| value.strip_prefix("Bearer "));
+        let key = app.api_key.as_ref();
+        match given.zip(key) {
+            Some((given, key)) if key.matches(given) => Ok(Self),
+            _ => Err(Refusal {
+                status: StatusCode::UNAUTHORIZED,
+                code: "bad_api_key",
+                message: "send the API key as 'Authorization: Bearer <key>'".to_owned(),
+            }),
+        }
+    }
+}
+
+impl Refusal {
+    fn bad_user(message: &str) -> Self {
+        Self { status: StatusCode::BAD_REQUEST, code: "bad_user_id", message: message.to_owned() }
+    }
+}
+
+impl IntoResponse for Refusal {
+    fn into_response(self) -> Response {
+        let body = json!({ "error": { "code": self.code, "message": self.message } });
+        (self.status, Json(body)).into_response()
+    }
+}

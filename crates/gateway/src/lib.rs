@@ -1,0 +1,20 @@
+//! The gateway: sockets, HTTP, authentication and settings around the presence domain.
+//!
+//! In reading order: what an operator sets, how a gateway starts and stops, how a connection is accepted and upgraded,
+//! and its life as a session.
+
+pub mod logs;
+pub mod settings;
+
+mod gateway;
+mod server;
+
+mod app;
+mod http;
+mod metrics;
+mod upgrade;
+
+pub mod auth;
+mod connection;
+
+pub use gateway::Gateway;

@@ -1,0 +1,92 @@
+//! The listener: accepts TCP connections and serves HTTP/1.1 on each. A connection that becomes a WebSocket leaves its
+//! HTTP task behind, and all that belonged to it.
+
+use std::net::{SocketAddr, TcpListener as StdListener};
+use std::time::Duration;
+
+use anyhow::Result;
+use axum::Router;
+use hyper::server::conn::http1;
+use hyper_util::rt::{TokioIo, TokioTimer};
+use hyper_util::service::TowerToHyperService;
+use socket2::{Domain, Protocol, Socket, Type};
+use tokio::net::{TcpListener, TcpStream};
+use tokio::task::{AbortHandle, JoinSet};
+use tokio::time::sleep;
+use tracing::{debug, warn};
+
+use crate::app::SharedApp;
+use crate::http::router;
+
+/// How many connections the kernel keeps ready for us: as many as it allows by default.
+const BACKLOG: i32 = 4096;
+
+/// How long a client may take over the head of a request.
+const HEADER_TIMEOUT: Duration = Duration::from_secs(10);
+
+/// After an accept failed (mostly for want of file descriptors), this long nothing is accepted.
+const ACCEPT_PAUSE: Duration = Duration::from_millis(100);
+
+/// A bound listener and its tasks.
+pub(crate) struct Server {
+    addr: SocketAddr,
+    accepting: AbortHandle,
+    _tasks: JoinSet<()>,
+}
+
+impl Server {
+    pub(crate) fn bind(listen: SocketAddr, app: SharedApp) -> Result<Self> {
+        let listener = listener(listen)?;
+        let addr = listener.local_addr()?;
+        let mut tasks = JoinSet::new();
+        let accepting = tasks.spawn(accept(listener, app));
+        Ok(Self { addr, accepting, _tasks: tasks })
+    }
+
+    pub(crate) fn addr(&self) -> SocketAddr {
+        self.addr
+    }
+
+    pub(crate) fn stop_accepting(&self) {
+        self.accepting.abort();
+    }
+}
+
+fn listener(listen: SocketAddr) -> Result<TcpListener> {
+    let socket = Socket::new(Domain::for_address(listen), Type::STREAM, Some(Protocol::TCP))?;
+    socket.set_reuse_address(true)?;
+    socket.set_nonblocking(true)?;
+    socket.bind(&listen.into())?;
+    socket.listen(BACKLOG)?;
+    Ok(TcpListener::from_std(StdListener::from(socket))?)
+}
+
+async fn accept(listener: TcpListener, app: SharedApp) {
+    let router = router(app.clone());
+    loop {
+        match listener.accept().await {
+            Ok((stream, peer)) => {
+                app.metrics.accepted.inc();
+                tokio::spawn(serve(stream, peer, router.clone()));
+            }
+            Err(error) => {
+                app.metrics.accept_errors.inc();
+                warn!(%error, "cannot accept a connection: raise the limit of open files, or lower max_connections");
+                sleep(ACCEPT_PAUSE).await;
+            }
+        }
+    }
+}
+
+async fn serve(stream: TcpStream, peer: SocketAddr, router: Router) {
+    let _ = stream.set_nodelay(true);
+    let served = http1::Builder::new()
+        .timer(TokioTimer::new())
+        .header_read_timeout(HEADER_TIMEOUT)
+        .serve_connection(TokioIo::new(stream), TowerToHyperService::new(router))
+        .with_upgrades()
+        .await;
+    if let Err(error) = served {
+        debug!(%peer, %error, "an HTTP connection ended early");
+    }
+}

@@ -1,0 +1,219 @@
+//! Everything an operator can set, from flags, `PRESENCE_…` variables and a TOML file.
+//!
+//! One clap struct (`settings/flags.rs`) is the only definition of names, defaults and parsers.
+//! Values from the file and the environment are turned into flags that stand before the real ones
+//! (`settings/sources.rs`), so one parser and "the last one wins" give all three their precedence.
+//! What holds between settings is checked at the end (`settings/rules.rs`).
+//! Nothing here binds, connects or logs, and only [`Settings::load`] reads the process's own state.
+
+mod flags;
+mod rules;
+mod sources;
+mod values;
+
+#[cfg(test)]
+mod tests;
+
+use std::fmt;
+use std::net::SocketAddr;
+use std::time::Duration;
+
+pub use flags::{Command, LogFormat};
+pub use values::{RedisUrl, Secret};
+
+/// What one gateway was told to do: checked, complete, and safe to print with `{:?}`.
+#[derive(Clone, Debug)]
+pub struct Settings {
+    /// Where sockets and HTTP are accepted; port 0 takes any free one.
+    pub listen: SocketAddr,
+    /// The most sockets at one time; more are turned away with 1013.
+    pub max_connections: u32,
+    /// Where presence is kept.
+    pub store: Store,
+    /// The start of every key and channel in Redis: 1 to 64 of `[A-Za-z0-9_:-]`.
+    pub prefix: String,
+    /// How often a client should show a sign of life; at least 100 ms.
+    pub heartbeat: Duration,
+    /// How long a session lives after its last heartbeat; at least twice `heartbeat`.
+    pub ttl: Duration,
+    /// How long an offline is held back so that a quick reconnect shows nothing; may be zero.
+    pub grace: Duration,
+    /// How long "last seen" is kept of a user who is offline; at least `ttl`.
+    pub last_seen: Duration,
+    /// How a client proves who it is.
+    pub auth: Auth,
+    /// Opens the HTTP calls under `/v1`; without it they answer 404.
+    pub api_key: Option<Secret>,
+    /// How long a new socket may take to say `hello`.
+    pub hello_timeout: Duration,
+    /// How long a socket may take nothing that is written to it.
+    pub write_timeout: Duration,
+    /// The largest frame accepted from a client; a larger one closes with 1009.
+    pub max_frame_bytes: usize,
+    /// The most users that one session may watch.
+    pub max_watch: u32,
+    /// The most messages a second of one connection, Pings included; four seconds' worth may come at once.
+    pub message_rate: u32,
+    /// How long SIGTERM takes to move clients elsewhere before the process ends; may be zero.
+    pub drain: Duration,
+    /// How log lines look.
+    pub log_format: LogFormat,
+    /// Which log lines appear, as a `tracing` filter such as `info,presence=debug`.
+    pub log: String,
+    /// Development mode: serve the demo page.
+    pub dev: bool,
+    /// What to do instead of serving.
+    pub command: Option<Command>,
+}
+
+/// Where presence is kept.
+#[derive(Clone, Debug)]
+pub enum Store {
+    /// In this process, for one gateway.
+    Embedded,
+    /// In Redis or Valkey, for many gateways.
+    Redis(RedisUrl),
+}
+
+/// How a client proves who it is.
+#[derive(Clone, Debug)]
+pub enum Auth {
+    /// Everyone is who they say they are.
+    None,
+    /// By a signed token.
+    Jwt {
+        /// What verifies the signature.
+        keys: KeySource,
+        /// The `aud` a token must carry; without one, tokens that carry any are refused
+        /// (RFC 7519, 4.1.3).
+        audience: Option<String>,
+    },
+}
+
+/// Where the keys that verify tokens come from.
+///
+/// A public key in a file (RS256, ES256, `EdDSA`) and a JWKS URL belong here as further variants:
+/// a flag for each in `flags.rs`, a choice in `rules::key_source`, a key in `auth::token`.
+#[derive(Clone, Debug)]
+pub enum KeySource {
+    /// A secret of at least 32 bytes, shared with the backend that signs.
+    Hs256(Secret),
+}
+
+/// Why there are no settings.
+#[derive(Debug)]
+pub enum SettingsError {
+    /// `--help` or `--version` was asked for: this is the text, not a fault.
+    Asked(String),
+    /// One line that names what is wrong and says what would be right.
+    Invalid(String),
+}
+
+/// The TOML file, read but not yet understood.
+#[derive(Clone, Copy, Debug)]
+pub struct File<'a> {
+    /// What to call it in an error.
+    pub path: &'a str,
+    /// What it says.
+    pub text: &'a str,
+}
+
+impl Settings {
+    /// Reads the process's arguments, its environment and the file they name.
+    pub fn load() -> Result<Settings, SettingsError> {
+        let args: Vec<_> = std::env::args_os().collect();
+        let env = sources::environment()?;
+        let Some(path) = sources::config_path(&args, &env)? else {
+            return Self::from_parts(args, env, None);
+        };
+        let text = sources::read(&path)?;
+        let path = path.display().to_string();
+        Self::from_parts(args, env, Some(File { path: &path, text: &text }))
+    }
+
+    /// The settings of these arguments (the first is the program), variables and file.
+    ///
+    /// Variables that do not start with `PRESENCE_` are passed over. The only thing read from
+    /// outside is the file that `jwt_secret_file` names.
+    pub fn from_parts<A, E>(args: A, env: E, file: Option<File>) -> Result<Settings, SettingsError>
+    where
+        A: IntoIterator,
+        A::Item: Into<std::ffi::OsString>,
+        E: IntoIterator<Item = (String, String)>,
+    {
+        let args: Vec<_> = args.into_iter().map(Into::into).collect();
+        let flags = sources::merge(&args, env, file)?;
+        rules::resolve(flags).map_err(SettingsError::Invalid)
+    }
+
+    /// Development mode on a free port of the loopback address, for tests.
+    pub fn dev() -> Settings {
+        let args = ["presence-gateway", "--dev", "--listen=127.0.0.1:0"];
+        Self::from_parts(args, [], None).expect("these flags are valid together")
+    }
+
+    /// What a start-up message may show, in reading order; no secret is in it.
+    pub fn summary(&self) -> Vec<(&'static str, String)> {
+        let duration = |d: Duration| humantime::format_duration(d).to_string();
+        vec![
+            ("listen", self.listen.to_string()),
+            ("store", self.store.to_string()),
+            ("prefix", self.prefix.clone()),
+            ("auth", self.auth.to_string()),
+            ("api", if self.api_key.is_some() { "on" } else { "off" }.to_owned()),
+            ("heartbeat", duration(self.heartbeat)),
+            ("ttl", duration(self.ttl)),
+            ("grace", duration(self.grace)),
+            ("last seen", duration(self.last_seen)),
+            ("drain", duration(self.drain)),
+            ("max connections", self.max_connections.to_string()),
+            ("max watch", self.max_watch.to_string()),
+            ("message rate", format!("{} a second", self.message_rate)),
+            ("max frame bytes", self.max_frame_bytes.to_string()),
+            ("mode", if self.dev { "development" } else { "production" }.to_owned()),
+        ]
+    }
+}
+
+impl SettingsError {
+    /// Prints what is to be said and ends the process: 0 where help was asked for, else 2.
+    pub fn exit(&self) -> ! {
+        match self {
+            Self::Asked(text) => {
+                print!("{text}");
+                std::process::exit(0)
+            }
+            Self::Invalid(line) => {
+                eprintln!("presence-gateway: {line}");
+                std::process::exit(2)
+            }
+        }
+    }
+}
+
+impl fmt::Display for Store {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Embedded => f.write_str("embedded"),
+            Self::Redis(url) => url.fmt(f),
+        }
+    }
+}
+
+impl fmt::Display for Auth {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::None => f.write_str("none"),
+            Self::Jwt { keys: KeySource::Hs256(_), .. } => f.write_str("jwt (HS256)"),
+        }
+    }
+}
+
+impl fmt::Display for SettingsError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let (Self::Asked(text) | Self::Invalid(text)) = self;
+        f.write_str(text)
+    }
+}
+
+impl std::error::Error for SettingsError {}

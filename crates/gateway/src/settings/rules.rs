@@ -1,0 +1,169 @@
+//! What must hold between settings, and the checks of secrets, which clap must not quote.
+//!
+//! Each rule's error names the settings, what is wrong, and what would be right, on one line.
+
+use std::path::Path;
+use std::time::Duration;
+
+use super::flags::{AuthKind, Command, Flags, StoreKind};
+use super::{Auth, KeySource, RedisUrl, Secret, Settings, Store};
+
+/// A client, its network and Redis need this much to keep up with heartbeats.
+const HEARTBEAT_MIN: Duration = Duration::from_millis(100);
+/// RFC 7518, 3.2: a key for HS256 is at least as long as its hash.
+const JWT_SECRET_BYTES_MIN: usize = 32;
+const API_KEY_BYTES_MIN: usize = 16;
+
+const CHOOSE_AUTH: &str = "no authentication was chosen: set auth to 'jwt' (with jwt_secret) or \
+    to 'none', or start with --dev to try it out";
+
+pub(super) fn resolve(flags: Flags) -> Result<Settings, String> {
+    let store = store(&flags)?;
+    let auth = auth(&flags)?;
+    check_times(&flags)?;
+    check_reach(&flags, &auth)?;
+    check_api_key(flags.api_key.as_ref())?;
+    Ok(Settings {
+        listen: flags.listen,
+        max_connections: flags.max_connections,
+        store,
+        prefix: flags.prefix,
+        heartbeat: flags.heartbeat,
+        ttl: flags.ttl,
+        grace: flags.grace,
+        last_seen: flags.last_seen,
+        auth,
+        api_key: flags.api_key,
+        hello_timeout: flags.hello_timeout,
+        write_timeout: flags.write_timeout,
+        max_frame_bytes: flags.max_frame_bytes,
+        max_watch: flags.max_watch,
+        message_rate: flags.message_rate,
+        drain: flags.drain,
+        log_format: flags.log_format,
+        log: flags.log,
+        dev: flags.dev,
+        command: flags.command,
+    })
+}
+
+fn store(flags: &Flags) -> Result<Store, String> {
+    let url = flags.redis_url.as_ref().map(|url| RedisUrl::new(url.expose())).transpose();
+    let url = url.map_err(|error| format!("redis_url {error}"))?;
+    match (flags.store, url) {
+        (Some(StoreKind::Embedded), Some(_)) => Err("store is 'embedded', but redis_url is set: \
+            unset redis_url, or set store to 'redis'"
+            .to_owned()),
+        (Some(StoreKind::Redis), None) => Err("store is 'redis', but redis_url is not set: \
+            give it one such as redis://127.0.0.1:6379"
+            .to_owned()),
+        (_, Some(url)) => Ok(Store::Redis(url)),
+        (_, None) => Ok(Store::Embedded),
+    }
+}
+
+fn auth(flags: &Flags) -> Result<Auth, String> {
+    let keys = key_source(flags)?;
+    let choice = match (flags.auth, &keys) {
+        (Some(choice), _) => choice,
+        (None, Some(_)) => AuthKind::Jwt,
+        // Printing a user's keys needs nobody to sign in.
+        (None, None) if flags.dev || matches!(flags.command, Some(Command::Key { .. })) => {
+            AuthKind::None
+        }
+        (None, None) => return Err(CHOOSE_AUTH.to_owned()),
+    };
+    match (choice, keys) {
+        (AuthKind::Jwt, Some(keys)) => Ok(Auth::Jwt { keys, audience: flags.jwt_audience.clone() }),
+        (AuthKind::Jwt, None) => Err("auth is 'jwt', but there is no key: set jwt_secret or \
+            jwt_secret_file to the secret that your backend signs with"
+            .to_owned()),
+        (AuthKind::None, Some(_)) => Err("auth is 'none', but a jwt secret is set: unset it, or \
+            set auth to 'jwt'"
+            .to_owned()),
+        (AuthKind::None, None) if flags.jwt_audience.is_some() => {
+            Err("auth is 'none', but jwt_audience is set: unset it, or set auth to 'jwt'"
+                .to_owned())
+        }
+        (AuthKind::None, None) => Ok(Auth::None),
+    }
+}
+
+fn key_source(flags: &Flags) -> Result<Option<KeySource>, String> {
+    let (name, secret) = match (&flags.jwt_secret, &flags.jwt_secret_file) {
+        (None, None) => return Ok(None),
+        (Some(secret), None) => ("jwt_secret", secret.clone()),
+        (None, Some(path)) => ("jwt_secret_file", secret_in(path)?),
+        (Some(_), Some(_)) => {
+            return Err("jwt_secret and jwt_secret_file are both set: keep one".to_owned());
+        }
+    };
+    if secret.len() < JWT_SECRET_BYTES_MIN {
+        return Err(format!(
+            "{name} has {} bytes: HS256 needs at least {JWT_SECRET_BYTES_MIN}, such as those of \
+             `openssl rand -base64 48`",
+            secret.len()
+        ));
+    }
+    Ok(Some(KeySource::Hs256(secret)))
+}
+
+/// An editor's or echo's line end is not part of the secret.
+fn secret_in(path: &Path) -> Result<Secret, String> {
+    let text = std::fs::read_to_string(path)
+        .map_err(|error| format!("jwt_secret_file: cannot read {}: {error}", path.display()))?;
+    Ok(Secret::new(text.trim_end_matches(['\r', '\n'])))
+}
+
+fn check_times(flags: &Flags) -> Result<(), String> {
+    let show = humantime::format_duration;
+    let (heartbeat, ttl) = (flags.heartbeat, flags.ttl);
+    if heartbeat < HEARTBEAT_MIN {
+        return Err(format!(
+            "heartbeat is {}: it must be at least {}",
+            show(heartbeat),
+            show(HEARTBEAT_MIN)
+        ));
+    }
+    if ttl < heartbeat * 2 {
+        return Err(format!(
+            "ttl is {}: it must be at least {}, twice the heartbeat of {}, or one late heartbeat \
+             would show a user offline",
+            show(ttl),
+            show(heartbeat * 2),
+            show(heartbeat)
+        ));
+    }
+    if flags.last_seen < ttl {
+        return Err(format!(
+            "last_seen is {}: it must be at least the ttl of {}",
+            show(flags.last_seen),
+            show(ttl)
+        ));
+    }
+    Ok(())
+}
+
+/// Nobody else may reach a gateway that believes everyone, unless the operator says so.
+fn check_reach(flags: &Flags, auth: &Auth) -> Result<(), String> {
+    let trusting = flags.dev || matches!(auth, Auth::None);
+    let serving = flags.command.is_none();
+    if !trusting || !serving || flags.listen.ip().is_loopback() || flags.allow_insecure {
+        return Ok(());
+    }
+    let why = if flags.dev { "development mode" } else { "auth 'none'" };
+    Err(format!(
+        "listen is {}, which others can reach, and {why} lets anyone be anyone: listen on \
+         127.0.0.1, set auth to 'jwt', or insist with --allow-insecure (PRESENCE_ALLOW_INSECURE)",
+        flags.listen
+    ))
+}
+
+fn check_api_key(key: Option<&Secret>) -> Result<(), String> {
+    match key {
+        Some(key) if key.len() < API_KEY_BYTES_MIN => {
+            Err(format!("api_key has {} bytes: it needs at least {API_KEY_BYTES_MIN}", key.len()))
+        }
+        _ => Ok(()),
+    }
+}

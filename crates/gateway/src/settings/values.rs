@@ -1,0 +1,173 @@
+//! The types and parsers of single settings. What holds between two of them is in `rules.rs`.
+//!
+//! A parser's error is the end of a sentence that has already quoted the value.
+
+use std::convert::Infallible;
+use std::fmt;
+use std::net::SocketAddr;
+use std::str::FromStr;
+use std::time::Duration;
+
+use presence_protocol::UserId;
+use tracing_subscriber::EnvFilter;
+
+const PREFIX_BYTES_MAX: usize = 64;
+/// Below this a `hello` with an ordinary token would not fit.
+const FRAME_BYTES_MIN: usize = 1 << 10;
+/// A connection's read buffer never shrinks, so a large limit is a promise of much memory.
+const FRAME_BYTES_MAX: usize = 16 << 20;
+/// Ten years: every sum of two durations and a time stays far from overflow.
+const DURATION_MAX: Duration = Duration::from_hours(10 * 365 * 24);
+const REDIS_SCHEMES: [&str; 4] = ["redis", "rediss", "redis-cluster", "redis-sentinel"];
+const HIDDEN: &str = "[secret]";
+
+/// A text that no log, error or summary may show; only [`Secret::expose`] gives it out.
+#[derive(Clone, PartialEq, Eq)]
+pub struct Secret(String);
+
+/// Where Redis is; shown without its passwords.
+#[derive(Clone, PartialEq, Eq)]
+pub struct RedisUrl(String);
+
+impl Secret {
+    /// Hides `text`.
+    pub fn new(text: impl Into<String>) -> Self {
+        Self(text.into())
+    }
+
+    /// The text itself, for the one place that uses it.
+    pub fn expose(&self) -> &str {
+        &self.0
+    }
+
+    /// Its length in bytes.
+    pub(super) fn len(&self) -> usize {
+        self.0.len()
+    }
+}
+
+impl FromStr for Secret {
+    type Err = Infallible;
+
+    fn from_str(text: &str) -> Result<Self, Infallible> {
+        Ok(Self::new(text))
+    }
+}
+
+impl fmt::Debug for Secret {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(HIDDEN)
+    }
+}
+
+impl RedisUrl {
+    /// Checks the scheme and that there is a host. The error does not quote the URL.
+    pub fn new(url: &str) -> Result<Self, String> {
+        let schemes = || {
+            let quoted: Vec<_> = REDIS_SCHEMES.iter().map(|s| format!("{s}://")).collect();
+            quoted.join(", ")
+        };
+        let Some((scheme, rest)) = url.split_once("://") else {
+            return Err(format!("must be a URL that starts with one of {}", schemes()));
+        };
+        if !REDIS_SCHEMES.contains(&scheme) {
+            return Err(format!("has the scheme '{scheme}'; it must be one of {}", schemes()));
+        }
+        let host = rest.rsplit('@').next().unwrap_or_default();
+        if host.is_empty() || host.starts_with(['/', '?', ':']) {
+            return Err(format!("has no host; it would be right as {scheme}://redis:6379"));
+        }
+        Ok(Self(url.to_owned()))
+    }
+
+    /// The whole URL, with its passwords, for the client library.
+    pub fn expose(&self) -> &str {
+        &self.0
+    }
+}
+
+impl fmt::Display for RedisUrl {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let (scheme, rest) = self.0.split_once("://").unwrap_or(("redis", ""));
+        let (base, query) = rest.split_once('?').unwrap_or((rest, ""));
+        // A raw '?' in a password would put its second half into the query.
+        if query.contains('@') {
+            return write!(f, "{scheme}://{HIDDEN}");
+        }
+        write!(f, "{scheme}://")?;
+        match base.rsplit_once('@') {
+            None => f.write_str(base)?,
+            Some((login, host)) => {
+                let user = login.split_once(':').map_or("", |(user, _)| user);
+                let colon = if user.is_empty() { "" } else { ":" };
+                write!(f, "{user}{colon}{HIDDEN}@{host}")?;
+            }
+        }
+        for (index, pair) in query.split('&').filter(|pair| !pair.is_empty()).enumerate() {
+            let (name, value) = pair.split_once('=').unwrap_or((pair, ""));
+            let secret = name.to_lowercase().contains("pass");
+            let mark = if index == 0 { '?' } else { '&' };
+            write!(f, "{mark}{name}={}", if secret { HIDDEN } else { value })?;
+        }
+        Ok(())
+    }
+}
+
+impl fmt::Debug for RedisUrl {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        fmt::Display::fmt(self, f)
+    }
+}
+
+pub(super) fn listen(text: &str) -> Result<SocketAddr, String> {
+    text.parse().map_err(|_| {
+        "it must be an IP address and a port, such as 127.0.0.1:8080, 0.0.0.0:8080 or [::1]:8080"
+            .to_owned()
+    })
+}
+
+pub(super) fn prefix(text: &str) -> Result<String, String> {
+    let allowed = |c: char| c.is_ascii_alphanumeric() || matches!(c, '_' | ':' | '-');
+    // Braces would be a hash tag of their own and undo the spread over a cluster's slots.
+    if text.is_empty() || text.len() > PREFIX_BYTES_MAX || !text.chars().all(allowed) {
+        return Err(format!("it must be 1 to {PREFIX_BYTES_MAX} of A-Z a-z 0-9 _ : -"));
+    }
+    Ok(text.to_owned())
+}
+
+pub(super) fn duration(text: &str) -> Result<Duration, String> {
+    let example = "it must be a duration such as 250ms, 30s or 5m";
+    let parsed = humantime::parse_duration(text).map_err(|_| example.to_owned())?;
+    if parsed > DURATION_MAX {
+        return Err("it must be at most ten years".to_owned());
+    }
+    Ok(parsed)
+}
+
+pub(super) fn positive_duration(text: &str) -> Result<Duration, String> {
+    match duration(text)? {
+        Duration::ZERO => Err("it must be longer than zero".to_owned()),
+        positive => Ok(positive),
+    }
+}
+
+pub(super) fn frame_bytes(text: &str) -> Result<usize, String> {
+    let units = [("KiB", 1 << 10), ("MiB", 1 << 20)];
+    let unit = units.iter().find_map(|(name, size)| Some((text.strip_suffix(name)?, *size)));
+    let (number, unit) = unit.unwrap_or((text, 1));
+    let bytes = number.trim_end().parse::<usize>().ok().and_then(|n| n.checked_mul(unit));
+    bytes.filter(|bytes| (FRAME_BYTES_MIN..=FRAME_BYTES_MAX).contains(bytes)).ok_or_else(|| {
+        "it must be a size from 1KiB to 16MiB, such as 65536, 64KiB or 1MiB".to_owned()
+    })
+}
+
+pub(super) fn log_filter(text: &str) -> Result<String, String> {
+    match EnvFilter::builder().parse(text) {
+        Ok(_) if !text.trim().is_empty() => Ok(text.to_owned()),
+        _ => Err("it must be a level such as info, or a list such as warn,presence=debug".into()),
+    }
+}
+
+pub(super) fn user(text: &str) -> Result<UserId, String> {
+    UserId::new(text).map_err(|error| error.to_string())
+}
