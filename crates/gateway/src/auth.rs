@@ -5,6 +5,7 @@
 //! that it learns nothing by trying.
 
 mod api_key;
+mod permission;
 mod token;
 
 #[cfg(test)]
@@ -19,6 +20,7 @@ use thiserror::Error;
 use crate::settings::{Auth, Settings};
 
 pub use api_key::ApiKey;
+pub use permission::Permission;
 pub use token::{LEEWAY, SignError, sign};
 
 /// All that a peer is told of a token that was refused.
@@ -35,6 +37,8 @@ pub struct Identity {
     /// From when on the token is no longer accepted: its `exp` and [`LEEWAY`], by the wall clock.
     /// `None` without a token, or where `exp` lies beyond what the clock can express.
     pub expires_at: Option<SystemTime>,
+    /// Whom the user may watch.
+    pub may_watch: Permission,
 }
 
 /// The keys of the configuration cannot be used.
@@ -119,7 +123,7 @@ impl Authenticator {
     /// Takes a client's own word, which only counts where authentication is off.
     pub fn believe(&self, user: UserId) -> Result<Identity, AuthError> {
         match &self.0 {
-            Mode::Open => Ok(Identity { user, expires_at: None }),
+            Mode::Open => Ok(Identity { user, expires_at: None, may_watch: Permission::Everyone }),
             Mode::Token(_) => Err(AuthError::TokenRequired),
         }
     }

@@ -18,7 +18,8 @@ use std::task::{Context, Poll, ready};
 use futures::{Sink, Stream};
 use presence::{Request, Session, Work};
 use presence_protocol::{
-    ClientMessage, CloseReason, DecodeError, ErrorCode, Format, Hello, SessionId, decode_client,
+    ClientMessage, CloseReason, ErrorCode, ErrorMessage, Format, Hello, RequestId, SessionId,
+    UserId, decode_client,
 };
 use tokio::net::TcpStream;
 use tokio::time::{Sleep, sleep};
@@ -27,9 +28,10 @@ use tokio_tungstenite::tungstenite::{Bytes, Error, Message, Utf8Bytes};
 use tracing::debug;
 
 use crate::app::SharedApp;
-use crate::auth::Identity;
+use crate::auth::{Identity, Permission};
 use crate::metrics::{CloseLabel, CodeLabel};
 use limiter::{Limiter, Verdict};
+use opening::Opened;
 
 pub(crate) type Socket = WebSocketStream<TcpStream>;
 
@@ -80,7 +82,7 @@ async fn live(
 ) -> End {
     let opened = Box::pin(opening::open(socket, app, format, identity)).await;
     match opened {
-        Ok((session, id)) => Connection::new(socket, app, session, id, format).serve().await,
+        Ok(opened) => Connection::new(socket, app, opened, format).serve().await,
         Err(end) => end,
     }
 }
@@ -92,6 +94,7 @@ struct Connection<'a> {
     session: Session,
     id: SessionId,
     format: Format,
+    may_watch: Permission,
     limiter: Limiter,
     /// Something was written and has not left yet; no more is taken from the session until it has.
     unflushed: bool,
@@ -105,16 +108,17 @@ impl<'a> Connection<'a> {
     fn new(
         socket: &'a mut Socket,
         app: &'a SharedApp,
-        session: Session,
-        id: SessionId,
+        opened: Opened,
         format: Format,
     ) -> Self {
+        let Opened { session, id, may_watch } = opened;
         Self {
             socket,
             app,
             session,
             id,
             format,
+            may_watch,
             limiter: Limiter::default(),
             unflushed: false,
             given_up: None,
@@ -234,13 +238,15 @@ impl<'a> Connection<'a> {
             Message::Pong(_) | Message::Frame(_) => return Ok(()),
         };
         if !admitted {
-            self.refuse(rate_limited(self.app.settings.message_rate));
+            let rate = self.app.settings.message_rate;
+            let message = format!("at most {rate} messages a second; this one was not handled");
+            self.refuse(refusal(ErrorCode::RateLimited, message));
             return Ok(());
         }
         match decode_client(self.format, &frame) {
             Ok(message) => self.act(message),
             Err(error) => {
-                self.refuse(error);
+                self.refuse(error.into());
                 Ok(())
             }
         }
@@ -248,9 +254,17 @@ impl<'a> Connection<'a> {
 
     fn act(&mut self, message: ClientMessage) -> Result<(), End> {
         match message {
-            ClientMessage::Watch { users, id } => self.session.request(Request::Watch { users, id }),
+            ClientMessage::Watch { users, id } => {
+                if let Some(users) = self.permitted(users, id.as_ref()) {
+                    self.session.request(Request::Watch { users, id });
+                }
+            }
+            ClientMessage::Query { users, id } => {
+                if let Some(users) = self.permitted(users, id.as_ref()) {
+                    self.session.request(Request::Query { users, id });
+                }
+            }
             ClientMessage::Unwatch { users } => self.session.request(Request::Unwatch { users }),
-            ClientMessage::Query { users, id } => self.session.request(Request::Query { users, id }),
             ClientMessage::Heartbeat => {}
             ClientMessage::Status(status) => self.session.set_status(status),
             ClientMessage::Hello(hello) => return self.renew(&hello),
@@ -262,22 +276,36 @@ impl<'a> Connection<'a> {
         Ok(())
     }
 
+    /// Those of the users that the client may watch; the others are refused. None when nothing is left of the request.
+    fn permitted(&self, mut users: Vec<UserId>, id: Option<&RequestId>) -> Option<Vec<UserId>> {
+        let refused = self.may_watch.take_refused(&mut users);
+        if refused.is_empty() {
+            return Some(users);
+        }
+        self.refuse(ErrorMessage {
+            code: ErrorCode::NotAllowed,
+            message: "the token does not allow to watch these users".to_owned(),
+            id: id.cloned(),
+            users: refused,
+        });
+        (!users.is_empty()).then_some(users)
+    }
+
     /// A `hello` on an open session brings a fresh token for the same user.
     fn renew(&mut self, hello: &Hello) -> Result<(), End> {
         let identity = opening::identify(self.app, hello, None).map_err(End::Close)?;
         if identity.user != *self.session.user() {
-            self.refuse(DecodeError {
-                code: ErrorCode::BadMessage,
-                message: "hello: this socket belongs to another user; open a new one".to_owned(),
-                id: None,
-            });
+            let message = "hello: this socket belongs to another user; open a new one";
+            self.refuse(refusal(ErrorCode::BadMessage, message.to_owned()));
             return Ok(());
         }
         opening::set_expiry(&self.session, &identity);
+        self.may_watch = identity.may_watch;
+        self.session.keep_watching(|user| self.may_watch.allows(user));
         self.send(self.session.welcome(self.id.clone()))
     }
 
-    fn refuse(&self, error: DecodeError) {
+    fn refuse(&self, error: ErrorMessage) {
         debug!(session = %self.id, code = error.code.as_str(), message = error.message, "refused");
         let label = CodeLabel { code: error.code.as_str() };
         self.app.metrics.refused_messages.get_or_create(&label).inc();
@@ -285,12 +313,8 @@ impl<'a> Connection<'a> {
     }
 }
 
-fn rate_limited(rate: u32) -> DecodeError {
-    DecodeError {
-        code: ErrorCode::RateLimited,
-        message: format!("at most {rate} messages a second; this one was not handled"),
-        id: None,
-    }
+fn refusal(code: ErrorCode, message: String) -> ErrorMessage {
+    ErrorMessage { code, message, id: None, users: Vec::new() }
 }
 
 fn as_message(format: Format, frame: Bytes) -> Result<Message, End> {

@@ -65,12 +65,11 @@ impl Gateway {
     pub async fn drain(self, time: Duration) {
         self.server.stop_accepting();
         let gone = timeout(time, self.app.presence.drain(time)).await;
-        match gone {
-            Ok(()) => info!("drained"),
-            Err(_) => info!(
-                sessions = self.app.presence.session_count(),
-                "the drain time is over, the rest is closed"
-            ),
+        let left = self.app.presence.session_count();
+        if gone.is_ok() {
+            info!("drained");
+        } else {
+            info!(sessions = left, "the drain time is over, the rest is closed");
         }
     }
 }

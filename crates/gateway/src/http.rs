@@ -23,7 +23,8 @@ pub(crate) fn router(app: SharedApp) -> Router {
     if app.api_key.is_some() {
         router = router
             .route("/v1/presence/query", post(api::query))
-            .route("/v1/presence/{user}", get(api::user));
+            .route("/v1/presence/{user}", get(api::user))
+            .route("/v1/users/{user}/disconnect", post(api::disconnect));
     }
     if app.settings.dev {
         router = router.route("/", get(demo::page));

@@ -1,5 +1,7 @@
 //! The `presence-gateway` binary: settings, logs, start, wait for a signal, drain.
 
+use std::process::ExitCode;
+
 use anyhow::{Context, Result};
 use presence_gateway::auth::sign;
 use presence_gateway::settings::{Command, Settings};
@@ -12,8 +14,19 @@ use tracing::{info, warn};
 #[global_allocator]
 static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
 
-fn main() -> Result<()> {
+fn main() -> ExitCode {
     let settings = Settings::load().unwrap_or_else(|error| error.exit());
+    match run(settings) {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => {
+            // With its causes, on one line.
+            eprintln!("presence-gateway: {error:#}");
+            ExitCode::FAILURE
+        }
+    }
+}
+
+fn run(settings: Settings) -> Result<()> {
     match &settings.command {
         Some(Command::Key { user }) => {
             print_keys(&settings, user);
@@ -40,8 +53,8 @@ async fn serve(settings: Settings) -> Result<()> {
     let drain = settings.drain;
     let dev = settings.dev;
     let gateway = Gateway::start(settings).await?;
-    for (what, value) in gateway.summary() {
-        info!("{what}: {value}");
+    for (setting, value) in gateway.summary() {
+        info!(setting, value, "started with");
     }
     info!(addr = %gateway.addr(), "listening");
     if dev {

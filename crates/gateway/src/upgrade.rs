@@ -38,7 +38,7 @@ pub(crate) async fn upgrade(State(app): State<SharedApp>, mut request: Request) 
     };
     let identity = match bearer(&app, request.headers()) {
         Ok(identity) => identity,
-        Err(refused) => return refused,
+        Err(why) => return (StatusCode::UNAUTHORIZED, why).into_response(),
     };
     let on_upgrade = hyper::upgrade::on(&mut request);
     tokio::spawn(start(app, on_upgrade, negotiated.format, identity));
@@ -67,9 +67,10 @@ async fn start(app: SharedApp, on_upgrade: OnUpgrade, format: Format, identity: 
         .max_message_size(Some(app.settings.max_frame_bytes))
         .max_frame_size(Some(app.settings.max_frame_bytes));
     let stream = io.into_inner();
+    // Copied: what is left over is mostly nothing, in a buffer of 8 KiB.
+    let read_ahead = read_buf.to_vec();
     let socket =
-        WebSocketStream::from_partially_read(stream, read_buf.into(), Role::Server, Some(config))
-            .await;
+        WebSocketStream::from_partially_read(stream, read_ahead, Role::Server, Some(config)).await;
     tokio::spawn(connection::run(socket, app, format, identity));
 }
 
@@ -81,7 +82,7 @@ fn offered(headers: &HeaderMap) -> Option<String> {
 }
 
 /// Who a native client is that sends its token with the request.
-fn bearer(app: &SharedApp, headers: &HeaderMap) -> Result<Option<Identity>, Response> {
+fn bearer(app: &SharedApp, headers: &HeaderMap) -> Result<Option<Identity>, String> {
     let Some(value) = headers.get(header::AUTHORIZATION) else { return Ok(None) };
     if !app.authenticator.wants_token() {
         return Ok(None);
@@ -92,11 +93,10 @@ fn bearer(app: &SharedApp, headers: &HeaderMap) -> Result<Option<Identity>, Resp
         Some(Ok(identity)) => Ok(Some(identity)),
         Some(Err(error)) => {
             debug!(%error, "a token was refused");
-            Err((StatusCode::UNAUTHORIZED, format!("{PEER_MESSAGE}\n")).into_response())
+            Err(format!("{PEER_MESSAGE}\n"))
         }
         None => {
-            let message = "send the token as 'Authorization: Bearer <token>'\n";
-            Err((StatusCode::UNAUTHORIZED, message).into_response())
+            Err("send the token as 'Authorization: Bearer <token>'\n".to_owned())
         }
     }
 }

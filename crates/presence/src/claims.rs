@@ -6,6 +6,7 @@
 
 use std::collections::HashMap;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
 use parking_lot::Mutex;
@@ -24,6 +25,8 @@ const RETRY_MAX: Duration = Duration::from_secs(1);
 #[derive(Default)]
 pub(crate) struct Claims {
     waiting: Mutex<HashMap<UserId, Waiting>>,
+    /// How many were taken out to be told, and are not yet known to have arrived.
+    in_flight: AtomicUsize,
     arrived: Notify,
 }
 
@@ -52,13 +55,20 @@ impl Claims {
         self.arrived.notify_one();
     }
 
-    /// How many users wait.
+    /// How many users the store has yet to take.
     pub(crate) fn len(&self) -> usize {
-        self.waiting.lock().len()
+        let waiting = self.waiting.lock();
+        waiting.len() + self.in_flight.load(Ordering::Relaxed)
     }
 
     fn take_all(&self) -> Vec<(UserId, Waiting)> {
-        std::mem::take(&mut *self.waiting.lock()).into_iter().collect()
+        let mut waiting = self.waiting.lock();
+        self.in_flight.store(waiting.len(), Ordering::Relaxed);
+        std::mem::take(&mut *waiting).into_iter().collect()
+    }
+
+    fn none_in_flight(&self) {
+        self.in_flight.store(0, Ordering::Relaxed);
     }
 
     fn put_back(&self, users: &[(UserId, Waiting)]) {
@@ -79,12 +89,14 @@ pub(crate) async fn run(core: Arc<Core>) {
             if let Err(error) = send(&core, &batch).await {
                 core.claims.put_back(&batch);
                 core.claims.put_back(&rest);
+                core.claims.none_in_flight();
                 core.metrics.store_errors.inc();
                 warn!(%error, users = core.claims.len(), "claims are held until the store answers");
                 core.health.wait_for_store(RETRY_MIN, RETRY_MAX).await;
                 break;
             }
         }
+        core.claims.none_in_flight();
     }
 }
 

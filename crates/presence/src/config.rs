@@ -25,9 +25,9 @@ impl Default for Config {
             heartbeat: Duration::from_secs(10),
             ttl: Duration::from_secs(30),
             grace: Duration::from_secs(3),
-            last_seen: Duration::from_secs(30 * 24 * 3600),
+            last_seen: Duration::from_hours(30 * 24),
             watch_len_max: 1000,
-            sweep: Duration::from_secs(60),
+            sweep: Duration::from_mins(1),
         }
     }
 }

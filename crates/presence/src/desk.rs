@@ -52,7 +52,13 @@ pub(crate) type Queue = Mutex<Option<Box<VecDeque<Request>>>>;
 /// What is left to do for a request: these users must be read from the store before it can be answered.
 enum Open {
     Watch { asked: Vec<UserRef>, unknown: Vec<UserId>, id: Option<RequestId> },
-    Query { asked: Vec<UserId>, unknown: Vec<UserId>, id: Option<RequestId> },
+    /// `known` is beside `asked`: whom nobody watches any more by the time of the answer, is known from before.
+    Query {
+        asked: Vec<UserId>,
+        known: Vec<Option<UserState>>,
+        unknown: Vec<UserId>,
+        id: Option<RequestId>,
+    },
 }
 
 /// Answers a request, now or later.
@@ -159,6 +165,24 @@ fn unwatch(core: &Core, outbox: &Outbox, conn: ConnId, users: &[UserId]) {
     });
 }
 
+/// Cuts a watch list down to those who may be watched.
+pub(crate) fn keep_watching(
+    core: &Core,
+    outbox: &Outbox,
+    conn: ConnId,
+    may_watch: impl Fn(&UserId) -> bool,
+) {
+    let _ = outbox.edit_watching(|watching| {
+        watching.retain(|user| {
+            let keep = core.table.user(*user).is_some_and(|user| may_watch(&user));
+            if !keep {
+                core.table.unwatch(*user, conn);
+            }
+            keep
+        });
+    });
+}
+
 fn begin_query(
     core: &Core,
     outbox: &Outbox,
@@ -171,9 +195,10 @@ fn begin_query(
         refuse(outbox, ErrorCode::TooManyWatches, message, id);
         return None;
     }
-    let unknown: Vec<UserId> =
-        users.iter().filter(|user| core.table.state(user).is_none()).cloned().collect();
-    let open = Open::Query { asked: users, unknown, id };
+    let known: Vec<_> = users.iter().map(|user| core.table.state(user)).collect();
+    let unknown = users.iter().zip(&known).filter(|(_, known)| known.is_none());
+    let unknown = unknown.map(|(user, _)| user.clone()).collect();
+    let open = Open::Query { asked: users, known, unknown, id };
     if matches!(&open, Open::Query { unknown, .. } if unknown.is_empty()) {
         answer_query(core, outbox, open, &[]);
         return None;
@@ -219,16 +244,16 @@ fn answer_watch(core: &Core, outbox: &Outbox, asked: &[UserRef], id: Option<&Req
 }
 
 fn answer_query(core: &Core, outbox: &Outbox, open: Open, standings: &[Standing]) {
-    let Open::Query { asked, id, .. } = open else { return };
+    let Open::Query { asked, known, id, .. } = open else { return };
     let read: HashMap<&UserId, &Standing> =
         standings.iter().map(|standing| (&standing.user, standing)).collect();
-    let state = |user: UserId| {
-        let known = core.table.state(&user);
-        let state = known.or_else(|| Some(read.get(&user)?.shown().to_state(user.clone())));
-        state.unwrap_or_else(|| UserState::never_seen(user))
+    let state = |(user, known): (UserId, Option<UserState>)| {
+        let latest = core.table.state(&user);
+        let state = latest.or_else(|| Some(read.get(&user)?.shown().to_state(user.clone())));
+        state.or(known).unwrap_or_else(|| UserState::never_seen(user))
     };
     outbox.reply_with(&[], || {
-        let states = asked.into_iter().map(state);
+        let states = asked.into_iter().zip(known).map(state);
         let fragments: Vec<Bytes> = states.map(|s| encode_state(outbox.format, &s)).collect();
         snapshot_frame(outbox.format, id.as_ref(), &fragments)
     });
@@ -243,7 +268,7 @@ fn refuse_busy(outbox: &Outbox, request: Request) {
     refuse(outbox, ErrorCode::RateLimited, message, id);
 }
 
-pub(crate) fn refuse(outbox: &Outbox, code: ErrorCode, message: String, id: Option<RequestId>) {
+fn refuse(outbox: &Outbox, code: ErrorCode, message: String, id: Option<RequestId>) {
     let error = ErrorMessage { code, message, id, users: Vec::new() };
     outbox.reply(encode_gateway(outbox.format, &GatewayMessage::Error(error)));
 }

@@ -102,22 +102,31 @@ impl Presence {
 
     /// Where users stand, in the order asked: those watched here from memory, the others from the store.
     pub async fn query(&self, users: Vec<UserId>) -> Result<Vec<UserState>, StoreError> {
-        let unknown: Vec<UserId> =
-            users.iter().filter(|user| self.core.table.state(user).is_none()).cloned().collect();
-        let mut read = read_all(&self.core, &unknown).await?.into_iter().peekable();
-        let mut answer = Vec::with_capacity(users.len());
-        for user in users {
-            let standing = read.next_if(|standing| standing.user == user);
-            let read = standing.map(|standing| standing.shown().to_state(user.clone()));
-            let state = read.or_else(|| self.core.table.state(&user));
-            answer.push(state.unwrap_or_else(|| UserState::never_seen(user)));
-        }
-        Ok(answer)
+        // Kept from now on: by the time of the answer nobody may watch these users any more.
+        let known: Vec<_> = users.iter().map(|user| self.core.table.state(user)).collect();
+        let unknown = users.iter().zip(&known).filter(|(_, known)| known.is_none());
+        let unknown: Vec<UserId> = unknown.map(|(user, _)| user.clone()).collect();
+        let mut read = read_all(&self.core, &unknown).await?.into_iter();
+        let answer = users.into_iter().zip(known).map(|(user, known)| {
+            let read = || Some(read.next()?.shown().to_state(user.clone()));
+            known.or_else(read).unwrap_or_else(|| UserState::never_seen(user))
+        });
+        Ok(answer.collect())
+    }
+
+    /// Closes all sessions of a user, on every gateway, with 4007.
+    pub async fn disconnect(&self, user: UserId) -> Result<(), StoreError> {
+        self.core.store.disconnect(user).await
     }
 
     /// Whether new clients are welcome: the store answers, and this gateway is not draining.
     pub fn is_ready(&self) -> bool {
-        self.core.health.is_fine() && self.core.drain_spread().is_zero()
+        self.core.health.is_fine() && !self.is_draining()
+    }
+
+    /// Whether all clients are sent elsewhere.
+    pub fn is_draining(&self) -> bool {
+        !self.core.drain_spread().is_zero()
     }
 
     /// Since when the store is out of reach, in ms since the Unix epoch.
@@ -159,6 +168,8 @@ impl Presence {
             }
         }
         while core.outboxes.len() > 0 || core.claims.len() > 0 {
+            // Those that came in just before the gateway began to drain.
+            core.outboxes.all().iter().for_each(|outbox| outbox.close(CloseReason::Draining));
             sleep(DRAIN_POLL).await;
         }
     }
@@ -208,6 +219,13 @@ impl Core {
         let now = self.clock.now();
         if self.roster.leave(&outbox.user, conn, now) == Effect::Changed {
             self.claims.push(outbox.user.clone(), cause, now, outbox.heard());
+        }
+    }
+
+    /// Closes this gateway's sessions of a user: the app's backend says so.
+    pub(crate) fn disconnect(&self, user: &UserId) {
+        for outbox in self.roster.conns_of(user).into_iter().filter_map(|c| self.outboxes.get(c)) {
+            outbox.close(CloseReason::Disconnected);
         }
     }
 

@@ -13,6 +13,7 @@ use tracing::{debug, info};
 
 use crate::engine::Core;
 use crate::store::{BATCH_LEN_MAX, Event, Standing, StoreError};
+use crate::watch::SHARDS;
 
 /// After a store came back, every gateway has this long to assert its sessions before anybody is compared with it.
 const ASSERT_TIME: Duration = Duration::from_secs(2);
@@ -69,6 +70,7 @@ fn hear(core: &Arc<Core>, event: Event) {
                 core.spawn(confirm(core.clone(), vec![user]));
             }
         }
+        Event::Disconnect(user) => core.disconnect(&user),
         Event::Gap => {
             debug!("events may have been missed: watched users are read again");
             core.metrics.gaps.inc();
@@ -104,7 +106,7 @@ async fn confirm(core: Arc<Core>, users: Vec<UserId>) {
 /// Compares all watched users with the store, in paced batches.
 pub(crate) async fn reconcile(core: Arc<Core>, delay: Duration) {
     sleep(delay).await;
-    for shard in 0..core.table.shard_count() {
+    for shard in 0..SHARDS {
         for batch in core.table.users_of_shard(shard).chunks(BATCH_LEN_MAX) {
             match read(&core, batch.to_vec()).await {
                 Ok(differences) => drop(core.metrics.reconciled.inc_by(differences)),

@@ -105,6 +105,13 @@ impl Roster {
         self.bucket(user).get(user).map(|local| local.contribution(now))
     }
 
+    /// A user's sessions.
+    pub(crate) fn conns_of(&self, user: &UserId) -> Vec<ConnId> {
+        let bucket = self.bucket(user);
+        let sessions = bucket.get(user).into_iter().flat_map(|local| &local.sessions);
+        sessions.map(|session| session.conn).collect()
+    }
+
     /// The users of one bucket.
     pub(crate) fn users_of(&self, bucket: usize) -> Vec<UserId> {
         self.buckets[bucket].lock().keys().cloned().collect()

@@ -6,11 +6,11 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use presence_protocol::{
-    CloseReason, DecodeError, GatewayMessage, SessionId, Status, UserId, Welcome, encode_gateway,
+    CloseReason, ErrorMessage, GatewayMessage, SessionId, Status, UserId, Welcome, encode_gateway,
 };
 
 pub use crate::desk::Request;
-use crate::desk::{self, refuse};
+use crate::desk;
 use crate::engine::Core;
 use crate::outbox::{ConnId, Due, Outbox};
 use crate::store::Cause;
@@ -26,7 +26,7 @@ pub struct Session {
 /// What a session's task is to do next for its client.
 #[derive(Debug)]
 pub enum Work {
-    /// Send this frame: text for JSON, binary for MessagePack.
+    /// Send this frame: text for JSON, binary for `MessagePack`.
     Frame(Bytes),
     /// Send a WebSocket Ping: the client was silent for a heartbeat.
     Ping,
@@ -74,9 +74,14 @@ impl Session {
         self.core.set_status(&self.outbox, self.conn, status);
     }
 
+    /// Watches no longer whom the client may watch no longer.
+    pub fn keep_watching(&self, may_watch: impl Fn(&UserId) -> bool) {
+        desk::keep_watching(&self.core, &self.outbox, self.conn, may_watch);
+    }
+
     /// A message of the client could not be taken: it is told why.
-    pub fn refuse(&self, error: DecodeError) {
-        refuse(&self.outbox, error.code, error.message, error.id);
+    pub fn refuse(&self, error: ErrorMessage) {
+        self.outbox.reply(self.encode(&GatewayMessage::Error(error)));
     }
 
     /// What is to be done next for the client. Polled by one task only.

@@ -43,6 +43,9 @@ pub trait Store: Send + Sync + 'static {
     /// A user whose gateway stopped vouching is found offline, and all gateways are told.
     async fn snapshot(&self, users: Vec<UserId>) -> Result<Vec<Standing>, StoreError>;
 
+    /// Tells every gateway to disconnect a user.
+    async fn disconnect(&self, user: UserId) -> Result<(), StoreError>;
+
     /// Whether the store answers at all.
     async fn probe(&self) -> Result<(), StoreError>;
 }
@@ -194,6 +197,8 @@ pub enum Event {
     Transitions(Vec<Transition>),
     /// The key of a user expired: nobody vouched for it for the TTL.
     Expired(UserId),
+    /// All sessions of this user are to be closed: the app's backend says so.
+    Disconnect(UserId),
     /// Events may have been missed: whatever is watched must be read again.
     Gap,
     /// The store was out of reach, or may have restarted empty: everything must be asserted and read again.

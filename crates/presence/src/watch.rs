@@ -21,7 +21,8 @@ pub(crate) use entry::Absorbed;
 use entry::Watched;
 
 const SHARD_BITS: u32 = 6;
-const SHARDS: usize = 1 << SHARD_BITS;
+/// How many shards there are.
+pub(crate) const SHARDS: usize = 1 << SHARD_BITS;
 
 /// A watched user's number. It is used again after the last watcher has gone.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -71,6 +72,11 @@ impl WatchTable {
         let (shard, hash) = self.locate(user);
         let slot = self.shards[shard].lock().find(user, hash)?;
         Some(UserRef::new(shard, slot))
+    }
+
+    /// The user with a number.
+    pub(crate) fn user(&self, user: UserRef) -> Option<UserId> {
+        self.shard(user).users.get(user.slot()).map(|watched| watched.user.clone())
     }
 
     /// Lets a session watch a user. The session must not watch it already.
@@ -150,13 +156,9 @@ impl WatchTable {
         shard.users.get_mut(user.slot()).and_then(|watched| watched.encoded(format)).map(|e| e.frame)
     }
 
-    /// The watched users of one shard; there are [`Self::shard_count`].
+    /// The watched users of one shard; there are [`SHARDS`].
     pub(crate) fn users_of_shard(&self, shard: usize) -> Vec<UserId> {
         self.shards[shard].lock().users.iter().map(|(_, watched)| watched.user.clone()).collect()
-    }
-
-    pub(crate) fn shard_count(&self) -> usize {
-        SHARDS
     }
 
     /// How many users are watched, and how many watches there are.

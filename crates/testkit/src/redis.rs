@@ -79,8 +79,9 @@ impl RedisServer {
 
     /// Runs a command. Lists are answered one item a line, nil as nothing, and errors as text.
     pub fn cli(&self, words: &[&str]) -> String {
-        resp::command(self.port, words)
-            .unwrap_or_else(|error| panic!("redis-server on port {}: {words:?}: {error}", self.port))
+        resp::command(self.port, words).unwrap_or_else(|error| {
+            panic!("redis-server on port {}: {words:?}: {error}", self.port)
+        })
     }
 
     /// Kills it as a crash would (SIGKILL), and waits until it is gone.
@@ -124,7 +125,11 @@ impl RedisServer {
                 return;
             }
             let late = Instant::now() > deadline;
-            assert!(!late, "redis-server on port {}: not after {START_LIMIT:?}: {what}: {answer:?}", self.port);
+            assert!(
+                !late,
+                "redis-server on port {}: not after {START_LIMIT:?}: {what}: {answer:?}",
+                self.port
+            );
             sleep(Duration::from_millis(5));
         }
     }

@@ -8,7 +8,11 @@ use tokio::time::{Instant, sleep};
 const INTERVAL: Duration = Duration::from_millis(10);
 
 /// Looks until `look` answers something, and returns that. Panics with `what` when nothing came within `limit`.
-pub async fn eventually<T>(what: &str, limit: Duration, mut look: impl AsyncFnMut() -> Option<T>) -> T {
+pub async fn eventually<T>(
+    what: &str,
+    limit: Duration,
+    mut look: impl AsyncFnMut() -> Option<T>,
+) -> T {
     let deadline = Instant::now() + limit;
     loop {
         if let Some(seen) = look().await {

@@ -8,7 +8,7 @@ use presence_protocol::UserId;
 use serde::{Deserialize, Serialize};
 use thiserror::Error as ThisError;
 
-use super::{AuthError, Identity};
+use super::{AuthError, Identity, Permission};
 use crate::settings::{Auth, KeySource, Settings};
 
 /// How far the signer's clock and ours may be apart, for `exp` and `nbf` alike.
@@ -31,6 +31,8 @@ struct Claims {
     /// Seconds, perhaps with a fraction (RFC 7519, 2).
     exp: Option<f64>,
     sub: Option<String>,
+    /// Whom the user may watch: ids, or starts of ids with a `*` after them.
+    watch: Option<Vec<String>>,
 }
 
 #[derive(Serialize)]
@@ -89,7 +91,7 @@ pub(super) fn verify(
     // `as` saturates: an absurd `exp` becomes one that the clock cannot express.
     let exp = Duration::from_secs(exp as u64).checked_add(LEEWAY);
     let expires_at = exp.and_then(|exp| SystemTime::UNIX_EPOCH.checked_add(exp));
-    Ok(Identity { user, expires_at })
+    Ok(Identity { user, expires_at, may_watch: Permission::from_claim(claims.watch) })
 }
 
 fn broken_rule(error: Error) -> AuthError {

@@ -14,7 +14,14 @@ use tracing::debug;
 
 use super::{End, Socket, as_message, end_of};
 use crate::app::SharedApp;
-use crate::auth::{AuthError, Identity};
+use crate::auth::{AuthError, Identity, Permission};
+
+/// A session that has just begun.
+pub(super) struct Opened {
+    pub(super) session: Session,
+    pub(super) id: SessionId,
+    pub(super) may_watch: Permission,
+}
 
 /// Waits for the `hello` and lets the user in.
 pub(super) async fn open(
@@ -22,7 +29,7 @@ pub(super) async fn open(
     app: &SharedApp,
     format: Format,
     identity: Option<Identity>,
-) -> Result<(Session, SessionId), End> {
+) -> Result<Opened, End> {
     let first = timeout(app.settings.hello_timeout, first_message(socket, format)).await;
     let hello = match first {
         Err(_too_late) => return Err(End::Close(CloseReason::NoHello)),
@@ -34,12 +41,15 @@ pub(super) async fn open(
         Ok(Ok(hello)) => hello,
     };
     let identity = identify(app, &hello, identity).map_err(End::Close)?;
+    if app.presence.is_draining() {
+        return Err(End::Close(CloseReason::Draining));
+    }
     let status = initial_status(&hello);
     let Hello { device, .. } = hello;
     let user = identity.user.clone();
     let session = app.presence.join(Joining { user, device, status, format });
     set_expiry(&session, &identity);
-    Ok((session, app.next_session_id()))
+    Ok(Opened { session, id: app.next_session_id(), may_watch: identity.may_watch })
 }
 
 /// Who a client is, by its token or by its own word; `proven` came with the upgrade request.

@@ -1,11 +1,12 @@
 //! The calls for the app's backend, under `/v1`, with an API key: `Authorization: Bearer <key>`.
 
 use axum::Json;
-use axum::extract::rejection::{JsonRejection, PathRejection};
+use axum::extract::rejection::JsonRejection;
 use axum::extract::{FromRequestParts, Path, State};
 use axum::http::request::Parts;
 use axum::http::{StatusCode, header};
 use axum::response::{IntoResponse, Response};
+use presence::store::StoreError;
 use presence_protocol::{UserId, UserState};
 use serde::{Deserialize, Serialize};
 use serde_json::json;
@@ -17,6 +18,9 @@ const QUERY_LEN_MAX: usize = 10_000;
 
 /// Proof that a request carried the API key.
 pub(crate) struct Backend;
+
+/// The user that a path names.
+pub(crate) struct NamedUser(UserId);
 
 /// What a bulk look-up asks.
 #[derive(Deserialize)]
@@ -64,20 +68,35 @@ pub(crate) async fn query(
 pub(crate) async fn user(
     _: Backend,
     State(app): State<SharedApp>,
-    path: Result<Path<String>, PathRejection>,
+    NamedUser(user): NamedUser,
 ) -> Result<Json<UserState>, Refusal> {
-    let Path(user) = path.map_err(|rejection| Refusal::bad_user(&rejection.body_text()))?;
-    let user = UserId::new(&user).map_err(|error| Refusal::bad_user(&error.to_string()))?;
     let mut states = look_up(&app, vec![user.clone()]).await?;
     Ok(Json(states.pop().unwrap_or_else(|| UserState::never_seen(user))))
 }
 
+/// `POST /v1/users/{user}/disconnect`: every gateway closes the user's sockets with 4007.
+pub(crate) async fn disconnect(
+    _: Backend,
+    State(app): State<SharedApp>,
+    NamedUser(user): NamedUser,
+) -> Result<StatusCode, Refusal> {
+    app.presence.disconnect(user).await.map_err(|error| Refusal::store(&error))?;
+    Ok(StatusCode::ACCEPTED)
+}
+
 async fn look_up(app: &SharedApp, users: Vec<UserId>) -> Result<Vec<UserState>, Refusal> {
-    app.presence.query(users).await.map_err(|error| Refusal {
-        status: StatusCode::SERVICE_UNAVAILABLE,
-        code: "store_unavailable",
-        message: error.to_string(),
-    })
+    app.presence.query(users).await.map_err(|error| Refusal::store(&error))
+}
+
+impl FromRequestParts<SharedApp> for NamedUser {
+    type Rejection = Refusal;
+
+    async fn from_request_parts(parts: &mut Parts, app: &SharedApp) -> Result<Self, Refusal> {
+        let path = Path::<String>::from_request_parts(parts, app).await;
+        let Path(user) = path.map_err(|rejection| Refusal::bad_user(&rejection.body_text()))?;
+        let user = UserId::new(&user).map_err(|error| Refusal::bad_user(&error.to_string()))?;
+        Ok(Self(user))
+    }
 }
 
 impl FromRequestParts<SharedApp> for Backend {
@@ -99,6 +118,14 @@ impl FromRequestParts<SharedApp> for Backend {
 }
 
 impl Refusal {
+    fn store(error: &StoreError) -> Self {
+        Self {
+            status: StatusCode::SERVICE_UNAVAILABLE,
+            code: "store_unavailable",
+            message: error.to_string(),
+        }
+    }
+
     fn bad_user(message: &str) -> Self {
         Self { status: StatusCode::BAD_REQUEST, code: "bad_user_id", message: message.to_owned() }
     }

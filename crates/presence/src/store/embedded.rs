@@ -117,7 +117,8 @@ impl Hub {
         if news.is_empty() {
             return;
         }
-        self.listeners.lock().retain_mut(|listener| listener.tell(news));
+        let news = || Event::Transitions(news.to_vec());
+        self.listeners.lock().retain_mut(|listener| listener.tell(news()));
     }
 
     /// Tells listeners of a gap who could not be told when it arose.
@@ -136,8 +137,8 @@ impl Hub {
 
 impl Listener {
     /// False when the gateway is gone.
-    fn tell(&mut self, news: &[Transition]) -> bool {
-        match self.sender.try_send(Event::Transitions(news.to_vec())) {
+    fn tell(&mut self, event: Event) -> bool {
+        match self.sender.try_send(event) {
             Ok(()) => true,
             Err(mpsc::error::TrySendError::Full(_)) => {
                 self.missed = true;
@@ -195,6 +196,13 @@ impl Store for EmbeddedStore {
         let standings = users.into_iter().map(&mut stand).collect();
         self.hub.publish(&news);
         Ok(standings)
+    }
+
+    async fn disconnect(&self, user: UserId) -> Result<(), StoreError> {
+        for listener in self.hub.listeners.lock().iter_mut() {
+            listener.tell(Event::Disconnect(user.clone()));
+        }
+        Ok(())
     }
 
     async fn probe(&self) -> Result<(), StoreError> {

@@ -14,7 +14,7 @@ use std::sync::Arc;
 
 use async_trait::async_trait;
 use fred::clients::Client;
-use fred::interfaces::ClientLike;
+use fred::interfaces::{ClientLike, PubsubInterface};
 use fred::types::Value;
 use presence_protocol::UserId;
 use tokio::sync::mpsc;
@@ -96,6 +96,7 @@ async fn open_target(
         scripts: Scripts::new(client.clone(), &options),
         client,
         reach,
+        channel: options.channel(),
         _feed: AbortOnDrop::new(tokio::spawn(feed.run())),
     };
     Ok((Opened { store: Arc::new(store), events }, report))
@@ -106,6 +107,7 @@ pub struct RedisStore {
     client: Client,
     scripts: Scripts,
     reach: Arc<Reach>,
+    channel: String,
     /// Owns both connections.
     _feed: AbortOnDrop<()>,
 }
@@ -125,6 +127,13 @@ impl Store for RedisStore {
     async fn snapshot(&self, users: Vec<UserId>) -> Result<Vec<Standing>, StoreError> {
         debug_assert!(users.len() <= BATCH_LEN_MAX);
         self.reach.note(self.scripts.snapshot(&users, self.reach.forgive()).await)
+    }
+
+    async fn disconnect(&self, user: UserId) -> Result<(), StoreError> {
+        let message = scripts::disconnect_message(&user)?;
+        let client = self.client.with_options(&CALL);
+        let told: Result<Value, _> = client.publish(self.channel.as_str(), message).await;
+        self.reach.note(told.map(drop).map_err(|error| StoreError::from(&error)))
     }
 
     async fn probe(&self) -> Result<(), StoreError> {
@@ -174,7 +183,8 @@ mod tests {
             config: Config::default(),
         };
         assert!(options("my:app", "g-1").check().is_ok());
-        for (prefix, gateway) in [("", "g"), ("a{b}", "g"), ("p", ""), ("p", "a,b"), ("p", "a b"), ("p", ".")]
+        for (prefix, gateway) in
+            [("", "g"), ("a{b}", "g"), ("p", ""), ("p", "a,b"), ("p", "a b"), ("p", ".")]
         {
             assert!(options(prefix, gateway).check().is_err(), "{prefix:?} {gateway:?}");
         }

@@ -4,14 +4,12 @@ use std::time::Duration;
 
 use presence::store::view::View;
 use presence::store::{BATCH_LEN_MAX, Cause, Claim, Contribution};
-use presence_protocol::{Show, USER_ID_LEN_MAX};
+use presence_protocol::{Show, StatusText, USER_ID_LEN_MAX};
 use presence_testkit::eventually;
 
-use crate::world::{
-    Gateway, PATIENCE, World, device, join, labels, leave, set_status, user,
-};
+use crate::world::{Gateway, PATIENCE, World, device, join, labels, leave, set_status, user};
 
-const HOUR: Duration = Duration::from_secs(3600);
+const HOUR: Duration = Duration::from_hours(1);
 const HOUR_MS: u64 = 3_600_000;
 
 /// How far apart two moments may be that are meant to be the same, in ms.
@@ -276,8 +274,7 @@ pub(crate) async fn a_lapsed_user_is_held_back_for_the_grace(world: World) {
     let g = world.gateway("g").await;
     g.join("ana", "ios").await;
     let before = g.look("ana").await.view;
-    let lapsed =
-        g.look_until("ana lapses", "ana", |standing| !standing.view.is_online()).await;
+    let lapsed = g.look_until("ana lapses", "ana", |standing| !standing.view.is_online()).await;
     let held = lapsed.held.expect("it is held back");
     assert_eq!(held.before, before);
     assert!(held.remaining <= world.config.grace && held.remaining > world.config.grace / 2);
@@ -317,7 +314,10 @@ pub(crate) async fn the_status_that_was_set_last_wins_over_devices(world: World)
     g1.apply(set_status("ana", "ios", Show::Busy, "in a call", HOUR)).await;
     g2.apply(set_status("ana", "web", Show::Away, "older", 2 * HOUR)).await;
     let view = g1.look("ana").await.view;
-    assert_eq!((view.show, view.text.as_ref().map(|text| text.as_str())), (Some(Show::Busy), Some("in a call")));
+    assert_eq!(
+        (view.show, view.text.as_ref().map(StatusText::as_str)),
+        (Some(Show::Busy), Some("in a call"))
+    );
     g2.apply(set_status("ana", "web", Show::Online, "", Duration::ZERO)).await;
     let view = g1.look("ana").await.view;
     assert_eq!((view.show, view.text), (None, None));
@@ -452,13 +452,27 @@ pub(crate) async fn odd_user_ids_and_texts_come_back_as_they_went_in(world: Worl
     let mut g = world.gateway("g").await;
     let longest = "é".repeat(USER_ID_LEN_MAX / 2);
     for name in [
-        "{", "}", "{1}", "}:user:{", " ", "a b", "\n", "a\r\nb\n0 c", "\"'\\", "🦀 ü", "*?[a]", "\0", "%d%s",
-        ".", ",", longest.as_str(),
+        "{",
+        "}",
+        "{1}",
+        "}:user:{",
+        " ",
+        "a b",
+        "\n",
+        "a\r\nb\n0 c",
+        "\"'\\",
+        "🦀 ü",
+        "*?[a]",
+        "\0",
+        "%d%s",
+        ".",
+        ",",
+        longest.as_str(),
     ] {
         let line = "  . , at \"lunch\" 🍜 {1} ";
         g.apply(set_status(name, "-_9", Show::Busy, line, HOUR)).await;
         let view = g.look(name).await.view;
-        assert_eq!(view.text.as_ref().map(|text| text.as_str()), Some(line), "{name:?}");
+        assert_eq!(view.text.as_ref().map(StatusText::as_str), Some(line), "{name:?}");
         assert_eq!((labels(&view), view.show), (vec!["-_9"], Some(Show::Busy)), "{name:?}");
         assert_eq!(g.heard(name).await.standing.view, view);
         assert!(g.refresh(&[name]).await.is_empty(), "{name:?}");

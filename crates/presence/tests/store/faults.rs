@@ -29,7 +29,11 @@ async fn a_restart_with_nothing_heals(mut server: RedisServer) {
     server.restart();
 
     g.event_until(is_reconnected).await;
-    assert_eq!(g.refresh(&["ana"]).await, [user("ana")], "it is empty, and the scripts are loaded again");
+    assert_eq!(
+        g.refresh(&["ana"]).await,
+        [user("ana")],
+        "it is empty, and the scripts are loaded again"
+    );
     g.apply_until_taken(join("ana", "ios")).await;
     let told = g.heard("ana").await;
     assert_eq!(told.cause, Cause::Joined);
@@ -138,7 +142,8 @@ async fn dropping_a_store_ends_its_connections_and_its_events() {
     let server = RedisServer::start();
     let world = World::on(&server, slow());
     let Gateway { opened } = world.gateway("g").await;
-    let connections = || server.cli(&["CLIENT", "LIST"]).lines().filter(|line| !line.is_empty()).count();
+    let connections =
+        || server.cli(&["CLIENT", "LIST"]).lines().filter(|line| !line.is_empty()).count();
     assert_eq!(connections(), 3, "two of the store, and the one that asks");
     drop(opened.store);
     eventually("only the one that asks is left", PATIENCE, async || {

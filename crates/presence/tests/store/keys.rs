@@ -111,8 +111,8 @@ async fn an_expired_user_is_told_and_unrelated_keys_are_not(kind: Kind) {
         format!("{prefix}x"),
         format!("{prefix}:{{1}}:gateways:x"),
         // The wrong bucket for this user.
-        ana.replacen('{', "{9", 1),
-        keys_of("elsewhere", &user("ana")).user,
+        keys_of(prefix, &user("bo")).user.replacen('{', "{9", 1),
+        keys_of("elsewhere", &user("bo")).user,
     ];
     for other in &others {
         server.cli(&["SET", other, "1", "PX", "1"]);

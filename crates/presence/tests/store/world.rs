@@ -24,7 +24,7 @@ static CLUSTER: LazyLock<RedisServer> = LazyLock::new(RedisServer::start_cluster
 
 /// Times so long that nothing lapses during a test.
 pub(crate) fn slow() -> Config {
-    let minute = Duration::from_secs(60);
+    let minute = Duration::from_mins(1);
     Config { ttl: minute, grace: minute, last_seen: 60 * minute, ..Config::default() }
 }
 
@@ -212,7 +212,10 @@ pub(crate) fn text(text: &str) -> StatusText {
 pub(crate) fn join(name: &str, label: &str) -> Claim {
     Claim {
         user: user(name),
-        contribution: Some(Contribution { devices: vec![device(label)], ..Contribution::default() }),
+        contribution: Some(Contribution {
+            devices: vec![device(label)],
+            ..Contribution::default()
+        }),
         cause: Cause::Joined,
         age: Duration::ZERO,
         silence: Duration::ZERO,
@@ -226,8 +229,11 @@ pub(crate) fn leave(name: &str, cause: Cause) -> Claim {
 /// A session of this device sets its status.
 pub(crate) fn set_status(name: &str, label: &str, show: Show, line: &str, age: Duration) -> Claim {
     let status = SetStatus { show, text: Some(text(line)).filter(|_| !line.is_empty()), age };
-    let contribution =
-        Contribution { devices: vec![device(label)], status: Some(status), online_for: Duration::ZERO };
+    let contribution = Contribution {
+        devices: vec![device(label)],
+        status: Some(status),
+        online_for: Duration::ZERO,
+    };
     Claim { contribution: Some(contribution), cause: Cause::Status, ..join(name, label) }
 }
 

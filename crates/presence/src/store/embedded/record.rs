@@ -85,6 +85,7 @@ impl Record {
         let view = self.merge();
         let ago = match &claim.contribution {
             Some(contribution) if view.is_online() => contribution.online_for,
+            None if view.is_online() => Duration::ZERO,
             _ => claim.silence,
         };
         let hold = claim.cause.hold(times.ttl, times.grace).map(|hold| hold.saturating_sub(claim.age));

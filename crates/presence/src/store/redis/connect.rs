@@ -76,7 +76,8 @@ impl Target {
     /// Host and port, for messages.
     pub(super) fn name(&self) -> String {
         let hosts = self.config.server.hosts();
-        let names: Vec<_> = hosts.iter().map(|host| format!("{}:{}", host.host, host.port)).collect();
+        let names: Vec<_> =
+            hosts.iter().map(|host| format!("{}:{}", host.host, host.port)).collect();
         names.join(",")
     }
 
@@ -230,7 +231,9 @@ mod tests {
 
     #[test]
     fn what_is_no_redis_url_is_refused_without_telling_its_password() {
-        for url in ["", "localhost:6379", "http://u:secret@h", "redis://u:secret@h:99999", "redis-x://h"] {
+        for url in
+            ["", "localhost:6379", "http://u:secret@h", "redis://u:secret@h:99999", "redis-x://h"]
+        {
             let error = Target::parse(url).err().unwrap_or_else(|| panic!("{url} was taken"));
             assert!(matches!(error, OpenError::Url(_)), "{error}");
             assert!(!error.to_string().contains("secret"), "{error}");

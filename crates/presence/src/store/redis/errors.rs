@@ -42,7 +42,9 @@ fn unknown(details: String) -> StoreError {
 #[derive(Debug, thiserror::Error)]
 pub enum OpenError {
     /// The URL is none of a Redis.
-    #[error("the Redis URL is not understood ({0}): write it like redis://user:password@host:6379/0")]
+    #[error(
+        "the Redis URL is not understood ({0}): write it like redis://user:password@host:6379/0"
+    )]
     Url(String),
     /// The URL asks for TLS.
     #[error(
@@ -60,7 +62,9 @@ pub enum OpenError {
     #[error("the gateway id {0:?} cannot be kept in Redis: use letters, digits, '-', '_' or ':'")]
     Gateway(String),
     /// Nobody answered.
-    #[error("Redis at {server} is out of reach ({reason}): check that it runs and that the URL is right")]
+    #[error(
+        "Redis at {server} is out of reach ({reason}): check that it runs and that the URL is right"
+    )]
     Unreachable {
         /// Host and port.
         server: String,
@@ -118,10 +122,22 @@ mod tests {
             ("unreachable", ErrorKind::IO, "Connection closed."),
             ("unreachable", ErrorKind::Cluster, "CLUSTERDOWN The cluster is down"),
             ("unreachable", ErrorKind::Unknown, "LOADING Redis is loading the dataset in memory"),
-            ("unreachable", ErrorKind::Unknown, "READONLY You can't write against a read only replica."),
-            ("unreachable", ErrorKind::Unknown, "ERR Error running script (call to f_1): @x: 1: -READONLY You can't"),
+            (
+                "unreachable",
+                ErrorKind::Unknown,
+                "READONLY You can't write against a read only replica.",
+            ),
+            (
+                "unreachable",
+                ErrorKind::Unknown,
+                "ERR Error running script (call to f_1): @x: 1: -READONLY You can't",
+            ),
             ("unreachable", ErrorKind::Unknown, "Failed to route command."),
-            ("refused", ErrorKind::Unknown, "OOM command not allowed when used memory > 'maxmemory'."),
+            (
+                "refused",
+                ErrorKind::Unknown,
+                "OOM command not allowed when used memory > 'maxmemory'.",
+            ),
             ("refused", ErrorKind::Unknown, "NOPERM this user has no permissions"),
             ("refused", ErrorKind::Unknown, "ERR user_script:3: attempt to index a nil value"),
             ("refused", ErrorKind::Auth, "NOAUTH Authentication required."),

@@ -18,7 +18,7 @@ use tokio::time::{Instant, sleep, sleep_until};
 use super::RedisOptions;
 use super::connect::{Link, nodes};
 use super::reach::Reach;
-use super::scripts::decode_transitions;
+use super::scripts::decode_event;
 use super::startup::turn_on_events;
 use crate::store::Event;
 use crate::store::bucket::bucket_of;
@@ -123,14 +123,15 @@ impl Feed {
         let nodes = nodes(&self.subscriber.client);
         self.teller = nodes.first().and_then(|node| node.cluster_node.clone());
         for (place, node) in nodes.iter().enumerate() {
-            let client = self.subscriber.client.with_options(node);
-            if place == 0 {
-                client.subscribe(vec![self.channel.as_str(), self.expired_channel.as_str()]).await?;
-            } else {
-                client.subscribe(self.expired_channel.as_str()).await?;
-            }
-            // Fred reports SUBSCRIBE done before it is even sent; answers come in order, so this one tells.
-            client.ping::<Value>(None).await?;
+            let mut channels = vec![self.expired_channel.as_str()];
+            channels.extend((place == 0).then_some(self.channel.as_str()));
+            // Fred waits for no answer to SUBSCRIBE. Answers come in order, so that of a PING behind it tells; and a
+            // refusal, which fred expects as little, is taken for it. In one pipeline nothing gets between the two.
+            let pipeline = self.subscriber.client.to_client().pipeline();
+            let queue = pipeline.with_options(node);
+            queue.subscribe(channels).await?;
+            queue.ping::<Value>(None).await?;
+            pipeline.last::<Value>().await?;
         }
         Ok(())
     }
@@ -186,8 +187,8 @@ impl Feed {
         if elsewhere || *message.channel != *self.channel {
             return;
         }
-        match decode_transitions(message.value.as_bytes().unwrap_or_default()) {
-            Ok(transitions) => self.outlet.send(Event::Transitions(transitions)),
+        match decode_event(message.value.as_bytes().unwrap_or_default()) {
+            Ok(event) => self.outlet.send(event),
             Err(error) => {
                 tracing::warn!(%error, "a message about users is not understood; is another version at work?");
                 self.outlet.owe(Owed::Gap);
@@ -316,7 +317,9 @@ mod tests {
             assert_eq!(keys.user_of(named.user.as_bytes()), Some(user), "{}", named.user);
             assert_eq!(keys.user_of(named.seen.as_bytes()), None);
         }
-        for other in ["foo", "q:{918}:user:foo", "p:{917}:user:foo", "p:{918}:gateways", "p:{918}:user:"] {
+        for other in
+            ["foo", "q:{918}:user:foo", "p:{917}:user:foo", "p:{918}:gateways", "p:{918}:user:"]
+        {
             assert_eq!(keys.user_of(other.as_bytes()), None, "{other}");
         }
     }

@@ -18,7 +18,7 @@ use super::RedisOptions;
 use super::connect::CALL;
 use crate::store::bucket::bucket_of;
 use crate::store::view::View;
-use crate::store::{Cause, Claim, Contribution, Held, Standing, StoreError, Transition};
+use crate::store::{Cause, Claim, Contribution, Event, Held, Standing, StoreError, Transition};
 
 macro_rules! script {
     ($file:literal) => {
@@ -46,10 +46,15 @@ impl Scripts {
         }
     }
 
-    pub(super) async fn apply(&self, claims: &[Claim], forgive: Duration) -> Result<(), StoreError> {
+    pub(super) async fn apply(
+        &self,
+        claims: &[Claim],
+        forgive: Duration,
+    ) -> Result<(), StoreError> {
         let rows = claims.iter().map(|claim| ClaimRow::new(claim, &self.options));
         let parts = self.split(rows.map(|row| (row.bucket, row)));
-        let calls = parts.into_iter().map(|(bucket, rows)| self.call(&self.apply, bucket, rows, forgive));
+        let calls =
+            parts.into_iter().map(|(bucket, rows)| self.call(&self.apply, bucket, rows, forgive));
         try_join_all(calls).await.map(drop)
     }
 
@@ -78,12 +83,15 @@ impl Scripts {
         let calls = self.split(asked).into_iter().map(async |(bucket, part)| {
             let asked: Vec<_> = part.iter().map(|(_, user)| (bucket_of(user), user)).collect();
             let rows: Vec<Row> = decode(self.call(&self.snapshot, bucket, asked, forgive).await?)?;
-            let standings = part.iter().zip(rows).map(|((place, _), row)| Ok((*place, row.standing()?)));
+            let standings =
+                part.iter().zip(rows).map(|((place, _), row)| Ok((*place, row.standing()?)));
             standings.collect::<Result<Vec<_>, StoreError>>()
         });
         let mut placed = try_join_all(calls).await?.concat();
         if placed.len() != users.len() {
-            return Err(StoreError::Nonsense("a snapshot of other users than asked for".to_owned()));
+            return Err(StoreError::Nonsense(
+                "a snapshot of other users than asked for".to_owned(),
+            ));
         }
         placed.sort_unstable_by_key(|(place, _)| *place);
         Ok(placed.into_iter().map(|(_, standing)| standing).collect())
@@ -110,13 +118,19 @@ impl Scripts {
         forgive: Duration,
     ) -> Result<Value, StoreError> {
         let setup = Setup::new(&self.options, forgive);
-        let arguments = [encode(rmp_serde::to_vec_named(&setup))?, encode(rmp_serde::to_vec(&batch))?];
+        let arguments =
+            [encode(rmp_serde::to_vec_named(&setup))?, encode(rmp_serde::to_vec(&batch))?];
         let key = format!("{}:{{{bucket}}}:gateways", self.options.prefix);
         self.run(script, key, arguments).await.map_err(|error| StoreError::from(&error))
     }
 
     /// Runs a script by its hash. A Redis that has restarted does not know it, and is sent the whole.
-    async fn run(&self, script: &Script, key: String, arguments: [Bytes; 2]) -> Result<Value, Error> {
+    async fn run(
+        &self,
+        script: &Script,
+        key: String,
+        arguments: [Bytes; 2],
+    ) -> Result<Value, Error> {
         let client = self.client.with_options(&CALL);
         let short = client.evalsha(script.sha1().clone(), key.as_str(), arguments.to_vec()).await;
         match (short, script.lua()) {
@@ -128,10 +142,28 @@ impl Scripts {
     }
 }
 
-/// Reads the message that a script publishes.
-pub(super) fn decode_transitions(message: &[u8]) -> Result<Vec<Transition>, StoreError> {
-    let rows: Vec<Row> = rmp_serde::from_slice(message).map_err(|error| nonsense(&error))?;
-    rows.into_iter().map(Row::transition).collect()
+/// What is published: by a script, the users that changed; by [`disconnect_message`], one who is to be disconnected.
+#[derive(Deserialize)]
+#[serde(untagged)]
+enum News {
+    Changed(Vec<Row>),
+    Disconnect(UserId),
+}
+
+/// Reads a published message.
+pub(super) fn decode_event(message: &[u8]) -> Result<Event, StoreError> {
+    match rmp_serde::from_slice(message).map_err(|error| nonsense(&error))? {
+        News::Disconnect(user) => Ok(Event::Disconnect(user)),
+        News::Changed(rows) => {
+            let transitions = rows.into_iter().map(Row::transition).collect::<Result<_, _>>()?;
+            Ok(Event::Transitions(transitions))
+        }
+    }
+}
+
+/// The message that tells every gateway to disconnect a user.
+pub(super) fn disconnect_message(user: &UserId) -> Result<Bytes, StoreError> {
+    encode(rmp_serde::to_vec(user))
 }
 
 fn encode(encoded: Result<Vec<u8>, rmp_serde::encode::Error>) -> Result<Bytes, StoreError> {
@@ -180,6 +212,7 @@ struct ClaimRow<'a> {
     bucket: u16,
     user: &'a UserId,
     contribution: String,
+    /// -1 when none was set.
     status_age_ms: i64,
     cause: &'static str,
     hold_ms: u64,
@@ -200,7 +233,7 @@ impl<'a> ClaimRow<'a> {
                 Some(contribution) => contribution_line(contribution),
                 None => String::new(),
             },
-            status_age_ms: status.map_or(-1, |status| millis(status.age) as i64),
+            status_age_ms: status.map_or(-1, |status| millis(status.age).cast_signed()),
             cause: claim.cause.as_str(),
             hold_ms: millis(hold.saturating_sub(claim.age)),
             silence_ms: millis(claim.silence),
@@ -233,7 +266,9 @@ impl Row {
         let Self(user, line, _, hold_ms, before) = self;
         let held = match before.as_str() {
             "" => None,
-            before => Some(Held { remaining: Duration::from_millis(hold_ms), before: view(before)? }),
+            before => {
+                Some(Held { remaining: Duration::from_millis(hold_ms), before: view(before)? })
+            }
         };
         Ok(Standing { view: view(&line)?, user, held })
     }

@@ -180,7 +180,9 @@ mod tests {
 
     #[test]
     fn flags_that_are_set_are_kept() {
-        for (set, wanted) in [("", "Ex"), ("Kg", "KgEx"), ("AK", "AKE"), ("Eg", "Egx"), ("xK", "xKE")] {
+        for (set, wanted) in
+            [("", "Ex"), ("Kg", "KgEx"), ("AK", "AKE"), ("Eg", "Egx"), ("xK", "xKE")]
+        {
             assert_eq!(with_expired(set).as_deref(), Some(wanted), "{set}");
         }
         for enough in ["Ex", "AKE", "xE", "KElx"] {

@@ -17,6 +17,7 @@ local time = call('TIME')
 local now_us = time[1] * 1000000 + time[2]
 local now_ms = math.floor(now_us / 1000)
 local news = {}
+local NEVER_SEEN = '0 offline . . . . '
 
 local function integer(number)
   return string.format('%.0f', number)
@@ -52,7 +53,7 @@ end
 local function load_record(bucket, user)
   local stored = call('GET', key(bucket, 'seen', user))
   if not stored then
-    return { view = parse('0 offline . . . . '), hold_until = 0 }
+    return { view = parse(NEVER_SEEN), hold_until = 0 }
   end
   local view, hold_until, before = string.match(stored, '^([^\n]*)\n(%d+) (.*)$')
   if not view then

@@ -7,12 +7,31 @@
 
 local rows = {}
 
-for i, asked in ipairs(cmsgpack.unpack(ARGV[2])) do
-  local bucket, user = unpack(asked)
+-- The usual cases need no look into the line: a user never seen, offline, or alive on one gateway.
+local function plain_line(bucket, user)
+  local stored = call('GET', key(bucket, 'seen', user))
+  if not stored then
+    return NEVER_SEEN
+  end
+  local gateways = string.match(stored, '^%d+ %a+ %S+ %S+ %S+ ([^ ,]+) [^\n]*$')
+  if gateways and (gateways == '.' or call('EXISTS', key(bucket, 'user', user)) == 1) then
+    return stored
+  end
+end
+
+local function row(bucket, user)
+  local line = plain_line(bucket, user)
+  if line then
+    return { user, line, '', 0, '' }
+  end
   local record = load_record(bucket, user)
   settle(bucket, user, record)
-  rows[i] = { user, line_of(record.view), '', record.hold_until > 0 and record.hold_until - now_ms or 0,
+  return { user, line_of(record.view), '', record.hold_until > 0 and record.hold_until - now_ms or 0,
     record.before and line_of(record.before) or '' }
+end
+
+for i, asked in ipairs(cmsgpack.unpack(ARGV[2])) do
+  rows[i] = row(asked[1], asked[2])
 end
 
 publish()

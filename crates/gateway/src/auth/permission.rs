@@ -1,0 +1,62 @@
+//! Whom a user may watch.
+
+use presence_protocol::UserId;
+
+/// Whom a user may watch and query: everyone, unless the token says otherwise.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub enum Permission {
+    /// No claim `watch` restricts it.
+    #[default]
+    Everyone,
+    /// Those that the claim `watch` lists: a user's id, or the start of ids with a `*` after it.
+    Only(Box<[Box<str>]>),
+}
+
+impl Permission {
+    /// The permission that a claim gives.
+    pub(super) fn from_claim(claim: Option<Vec<String>>) -> Self {
+        claim.map_or(Self::Everyone, |patterns| {
+            Self::Only(patterns.into_iter().map(String::into_boxed_str).collect())
+        })
+    }
+
+    /// Whether this user may be watched.
+    pub fn allows(&self, user: &UserId) -> bool {
+        match self {
+            Self::Everyone => true,
+            Self::Only(patterns) => patterns.iter().any(|pattern| matches(pattern, user.as_str())),
+        }
+    }
+
+    /// Takes out the users that may not be watched.
+    pub fn take_refused(&self, users: &mut Vec<UserId>) -> Vec<UserId> {
+        match self {
+            Self::Everyone => Vec::new(),
+            Self::Only(_) => users.extract_if(.., |user| !self.allows(user)).collect(),
+        }
+    }
+}
+
+fn matches(pattern: &str, user: &str) -> bool {
+    match pattern.strip_suffix('*') {
+        Some(start) => user.starts_with(start),
+        None => user == pattern,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_claim_lists_ids_and_starts_of_ids() {
+        let claim = vec!["bo".to_owned(), "team1:*".to_owned()];
+        let permission = Permission::from_claim(Some(claim));
+        let table = [("bo", true), ("bob", false), ("team1:ana", true), ("team2:ana", false)];
+        for (user, allowed) in table {
+            assert_eq!(permission.allows(&UserId::new(user).unwrap()), allowed, "{user}");
+        }
+        assert!(Permission::from_claim(None).allows(&UserId::new("anyone").unwrap()));
+        assert!(!Permission::from_claim(Some(vec![])).allows(&UserId::new("anyone").unwrap()));
+    }
+}
