@@ -49,9 +49,12 @@ impl App {
         }
     }
 
+    pub(crate) fn next_session_number(&self) -> u64 {
+        self.sessions_made.fetch_add(1, Ordering::Relaxed) + 1
+    }
+
     /// A session's id: tells an operator which gateway holds it.
-    pub(crate) fn next_session_id(&self) -> SessionId {
-        let number = self.sessions_made.fetch_add(1, Ordering::Relaxed) + 1;
+    pub(crate) fn session_id(&self, number: u64) -> SessionId {
         SessionId::new(format!("{}-{number}", self.gateway))
     }
 }

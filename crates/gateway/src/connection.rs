@@ -18,8 +18,8 @@ use std::task::{Context, Poll, ready};
 use futures::{Sink, Stream};
 use presence::{Request, Session, Work};
 use presence_protocol::{
-    ClientMessage, CloseReason, ErrorCode, ErrorMessage, Format, Hello, RequestId, SessionId,
-    UserId, decode_client,
+    ClientMessage, CloseReason, ErrorCode, ErrorMessage, Format, Hello, RequestId, UserId,
+    decode_client,
 };
 use tokio::net::TcpStream;
 use tokio::time::{Sleep, sleep};
@@ -52,38 +52,48 @@ enum Event {
 }
 
 /// Holds one socket from its upgrade to its end.
-pub(crate) async fn run(
-    socket: Socket,
+///
+/// Async blocks instead of async functions, here and below: they use what they capture in place, where a function's future
+/// holds its arguments twice.
+#[expect(clippy::manual_async_fn, reason = "half the size, see above")]
+pub(crate) fn run(
+    mut socket: Socket,
     app: SharedApp,
     format: Format,
-    identity: Option<Identity>,
-) {
-    let others = app.metrics.connections.inc();
-    let mut socket = socket;
-    let end = if others < i64::from(app.settings.max_connections) {
-        live(&mut socket, &app, format, identity).await
-    } else {
-        End::Close(CloseReason::Overloaded)
-    };
-    app.metrics.connections.dec();
-    let label = match end {
-        End::Close(reason) => CloseLabel::from(reason),
-        End::Peer => CloseLabel::PEER,
-    };
-    app.metrics.closes.get_or_create(&label).inc();
-    Box::pin(closing::close(socket, end)).await;
+    identity: Option<Box<Identity>>,
+) -> impl Future<Output = ()> + Send {
+    async move {
+        let others = app.metrics.connections.inc();
+        let end = if others < i64::from(app.settings.max_connections) {
+            live(&mut socket, &app, format, identity).await
+        } else {
+            End::Close(CloseReason::Overloaded)
+        };
+        let label = match end {
+            End::Close(reason) => CloseLabel::from(reason),
+            End::Peer => CloseLabel::PEER,
+        };
+        app.metrics.closes.get_or_create(&label).inc();
+        Box::pin(closing::close(&mut socket, end)).await;
+        app.metrics.connections.dec();
+    }
 }
 
-async fn live(
-    socket: &mut Socket,
-    app: &SharedApp,
+fn live<'a>(
+    socket: &'a mut Socket,
+    app: &'a SharedApp,
     format: Format,
-    identity: Option<Identity>,
-) -> End {
-    let opened = Box::pin(opening::open(socket, app, format, identity)).await;
-    match opened {
-        Ok(opened) => Connection::new(socket, app, opened, format).serve().await,
-        Err(end) => end,
+    identity: Option<Box<Identity>>,
+) -> impl Future<Output = End> + Send + 'a {
+    let opening = Box::pin(async move {
+        let opened = opening::open(socket, app, format, identity).await?;
+        Ok(Connection::new(socket, app, opened, format))
+    });
+    async move {
+        match opening.await {
+            Ok(mut connection) => connection.serve().await,
+            Err(end) => end,
+        }
     }
 }
 
@@ -92,7 +102,8 @@ struct Connection<'a> {
     socket: &'a mut Socket,
     app: &'a SharedApp,
     session: Session,
-    id: SessionId,
+    /// Which of this gateway's sessions it is.
+    number: u64,
     format: Format,
     may_watch: Permission,
     limiter: Limiter,
@@ -105,18 +116,13 @@ struct Connection<'a> {
 }
 
 impl<'a> Connection<'a> {
-    fn new(
-        socket: &'a mut Socket,
-        app: &'a SharedApp,
-        opened: Opened,
-        format: Format,
-    ) -> Self {
-        let Opened { session, id, may_watch } = opened;
+    fn new(socket: &'a mut Socket, app: &'a SharedApp, opened: Opened, format: Format) -> Self {
+        let Opened { session, number, may_watch } = opened;
         Self {
             socket,
             app,
             session,
-            id,
+            number,
             format,
             may_watch,
             limiter: Limiter::default(),
@@ -126,9 +132,8 @@ impl<'a> Connection<'a> {
         }
     }
 
-    async fn serve(mut self) -> End {
-        let welcome = self.session.welcome(self.id.clone());
-        if let Err(end) = self.send(welcome) {
+    async fn serve(&mut self) -> End {
+        if let Err(end) = self.welcome() {
             return end;
         }
         loop {
@@ -302,11 +307,20 @@ impl<'a> Connection<'a> {
         opening::set_expiry(&self.session, &identity);
         self.may_watch = identity.may_watch;
         self.session.keep_watching(|user| self.may_watch.allows(user));
-        self.send(self.session.welcome(self.id.clone()))
+        self.welcome()
+    }
+
+    fn welcome(&mut self) -> Result<(), End> {
+        self.send(self.session.welcome(self.app.session_id(self.number)))
     }
 
     fn refuse(&self, error: ErrorMessage) {
-        debug!(session = %self.id, code = error.code.as_str(), message = error.message, "refused");
+        debug!(
+            session = self.number,
+            code = error.code.as_str(),
+            message = error.message,
+            "refused"
+        );
         let label = CodeLabel { code: error.code.as_str() };
         self.app.metrics.refused_messages.get_or_create(&label).inc();
         self.session.refuse(error);
@@ -339,8 +353,5 @@ fn end_of(error: &Error) -> End {
 
 fn is_gone(broken: &tokio_tungstenite::tungstenite::error::ProtocolError) -> bool {
     use tokio_tungstenite::tungstenite::error::ProtocolError;
-    matches!(
-        broken,
-        ProtocolError::ResetWithoutClosingHandshake | ProtocolError::SendAfterClosing
-    )
+    matches!(broken, ProtocolError::ResetWithoutClosingHandshake | ProtocolError::SendAfterClosing)
 }

@@ -5,12 +5,12 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use anyhow::{Context, Result};
+use presence::store::Opened;
 use presence::store::embedded::EmbeddedHub;
 use presence::store::redis::{self, KeyspaceEvents, Mode, RedisOptions, StartupReport};
-use presence::store::Opened;
 use presence::{Config, Presence};
 use prometheus_client::registry::Registry;
-use tokio::time::timeout;
+use tokio::time::{sleep, timeout};
 use tracing::info;
 
 use crate::app::{App, SharedApp};
@@ -18,6 +18,9 @@ use crate::auth::Authenticator;
 use crate::metrics::Metrics;
 use crate::server::Server;
 use crate::settings::{Settings, Store};
+
+/// How often a drain looks whether the last close frames have left.
+const CLOSED_POLL: Duration = Duration::from_millis(10);
 
 const GATEWAY_ID_LEN: usize = 8;
 const METRICS_PREFIX: &str = "presence";
@@ -41,8 +44,7 @@ impl Gateway {
         let metrics = Metrics::register(&mut registry);
         let presence = Presence::start(config, opened, engine_metrics);
         let listen = settings.listen;
-        let app =
-            Arc::new(App::new(gateway, settings, authenticator, presence, registry, metrics));
+        let app = Arc::new(App::new(gateway, settings, authenticator, presence, registry, metrics));
         let server = Server::bind(listen, app.clone())
             .with_context(|| format!("cannot listen on {listen}"))?;
         Ok(Self { app, server, store_note })
@@ -61,10 +63,16 @@ impl Gateway {
         lines
     }
 
-    /// Stops accepting, sends all clients elsewhere, and ends when they are gone or when `time` is over.
+    /// Lets nobody in any more, sends all clients elsewhere, and ends when they are gone or when `time` is over.
+    /// HTTP goes on meanwhile, so that readiness is seen to fail.
     pub async fn drain(self, time: Duration) {
-        self.server.stop_accepting();
-        let gone = timeout(time, self.app.presence.drain(time)).await;
+        let gone = timeout(time, async {
+            self.app.presence.drain(time).await;
+            while self.app.metrics.connections.get() > 0 {
+                sleep(CLOSED_POLL).await;
+            }
+        })
+        .await;
         let left = self.app.presence.session_count();
         if gone.is_ok() {
             info!("drained");

@@ -61,7 +61,10 @@ async fn serve(settings: Settings) -> Result<()> {
         info!("demo page: http://{}/", gateway.addr());
     }
     stop.requested().await;
-    info!(seconds = drain.as_secs_f32(), "stopping: clients are sent elsewhere; a second signal stops at once");
+    info!(
+        seconds = drain.as_secs_f32(),
+        "stopping: clients are sent elsewhere; a second signal stops at once"
+    );
     tokio::select! {
         () = gateway.drain(drain) => {}
         () = stop.requested() => warn!("stopped at once"),

@@ -11,7 +11,7 @@ use hyper_util::rt::{TokioIo, TokioTimer};
 use hyper_util::service::TowerToHyperService;
 use socket2::{Domain, Protocol, Socket, Type};
 use tokio::net::{TcpListener, TcpStream};
-use tokio::task::{AbortHandle, JoinSet};
+use tokio::task::JoinSet;
 use tokio::time::sleep;
 use tracing::{debug, warn};
 
@@ -30,7 +30,6 @@ const ACCEPT_PAUSE: Duration = Duration::from_millis(100);
 /// A bound listener and its tasks.
 pub(crate) struct Server {
     addr: SocketAddr,
-    accepting: AbortHandle,
     _tasks: JoinSet<()>,
 }
 
@@ -39,16 +38,12 @@ impl Server {
         let listener = listener(listen)?;
         let addr = listener.local_addr()?;
         let mut tasks = JoinSet::new();
-        let accepting = tasks.spawn(accept(listener, app));
-        Ok(Self { addr, accepting, _tasks: tasks })
+        tasks.spawn(accept(listener, app));
+        Ok(Self { addr, _tasks: tasks })
     }
 
     pub(crate) fn addr(&self) -> SocketAddr {
         self.addr
-    }
-
-    pub(crate) fn stop_accepting(&self) {
-        self.accepting.abort();
     }
 }
 

@@ -28,6 +28,9 @@ const WRITE_BUFFER_LEN: usize = 0;
 
 /// `GET /ws`
 pub(crate) async fn upgrade(State(app): State<SharedApp>, mut request: Request) -> Response {
+    if app.presence.is_draining() {
+        return (StatusCode::SERVICE_UNAVAILABLE, "this gateway is draining\n").into_response();
+    }
     let response = match create_response_with_body(&request, Body::empty) {
         Ok(response) => response,
         Err(error) => return not_a_handshake(&error.to_string()),
@@ -53,7 +56,12 @@ fn accept(mut response: Response, negotiated: &Negotiated) -> Response {
     response
 }
 
-async fn start(app: SharedApp, on_upgrade: OnUpgrade, format: Format, identity: Option<Identity>) {
+async fn start(
+    app: SharedApp,
+    on_upgrade: OnUpgrade,
+    format: Format,
+    identity: Option<Box<Identity>>,
+) {
     let upgraded = match on_upgrade.await {
         Ok(upgraded) => upgraded,
         Err(error) => return debug!(%error, "a client left during the handshake"),
@@ -82,7 +90,7 @@ fn offered(headers: &HeaderMap) -> Option<String> {
 }
 
 /// Who a native client is that sends its token with the request.
-fn bearer(app: &SharedApp, headers: &HeaderMap) -> Result<Option<Identity>, String> {
+fn bearer(app: &SharedApp, headers: &HeaderMap) -> Result<Option<Box<Identity>>, String> {
     let Some(value) = headers.get(header::AUTHORIZATION) else { return Ok(None) };
     if !app.authenticator.wants_token() {
         return Ok(None);
@@ -90,14 +98,12 @@ fn bearer(app: &SharedApp, headers: &HeaderMap) -> Result<Option<Identity>, Stri
     let token = value.to_str().ok().and_then(|value| value.strip_prefix("Bearer "));
     let identity = token.map(|token| app.authenticator.authenticate(token));
     match identity {
-        Some(Ok(identity)) => Ok(Some(identity)),
+        Some(Ok(identity)) => Ok(Some(Box::new(identity))),
         Some(Err(error)) => {
             debug!(%error, "a token was refused");
             Err(format!("{PEER_MESSAGE}\n"))
         }
-        None => {
-            Err("send the token as 'Authorization: Bearer <token>'\n".to_owned())
-        }
+        None => Err("send the token as 'Authorization: Bearer <token>'\n".to_owned()),
     }
 }
 

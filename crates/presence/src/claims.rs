@@ -76,6 +76,7 @@ impl Claims {
         for (user, earlier) in users {
             waiting.entry(user.clone()).or_insert(*earlier);
         }
+        self.arrived.notify_one();
     }
 }
 

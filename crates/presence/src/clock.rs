@@ -1,5 +1,9 @@
-//! A monotonic clock in whole milliseconds since the engine started: small enough to keep in an atomic per session.
+//! The engine's clock: whole milliseconds for which this process has run, small enough to keep in an atomic per session.
+//!
+//! It stands still while the process is stopped, or starved for longer than a moment: clients could not be heard
+//! meanwhile, and are not to blame.
 
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use tokio::time::Instant;
@@ -21,18 +25,25 @@ impl Tick {
 }
 
 /// Where ticks come from.
-#[derive(Debug, Clone, Copy)]
+#[derive(Debug)]
 pub(crate) struct Clock {
     started: Instant,
+    stalled_ms: AtomicU64,
 }
 
 impl Clock {
     pub(crate) fn start() -> Self {
-        Self { started: Instant::now() }
+        Self { started: Instant::now(), stalled_ms: AtomicU64::new(0) }
     }
 
     pub(crate) fn now(&self) -> Tick {
-        Tick(self.started.elapsed().as_millis() as u64)
+        let stalled = self.stalled_ms.load(Ordering::Relaxed);
+        Tick((self.started.elapsed().as_millis() as u64).saturating_sub(stalled))
+    }
+
+    /// Takes out a time in which the process did not run.
+    pub(crate) fn forgive(&self, stall: Duration) {
+        self.stalled_ms.fetch_add(stall.as_millis() as u64, Ordering::Relaxed);
     }
 }
 

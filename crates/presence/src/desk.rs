@@ -9,8 +9,8 @@ use std::sync::Arc;
 use bytes::Bytes;
 use parking_lot::Mutex;
 use presence_protocol::{
-    ErrorCode, ErrorMessage, GatewayMessage, RequestId, UserId, UserState, encode_gateway, encode_state,
-    snapshot_frame,
+    ErrorCode, ErrorMessage, GatewayMessage, RequestId, UserId, UserState, encode_gateway,
+    encode_state, snapshot_frame,
 };
 use tracing::debug;
 
@@ -51,7 +51,11 @@ pub(crate) type Queue = Mutex<Option<Box<VecDeque<Request>>>>;
 
 /// What is left to do for a request: these users must be read from the store before it can be answered.
 enum Open {
-    Watch { asked: Vec<UserRef>, unknown: Vec<UserId>, id: Option<RequestId> },
+    Watch {
+        asked: Vec<UserRef>,
+        unknown: Vec<UserId>,
+        id: Option<RequestId>,
+    },
     /// `known` is beside `asked`: whom nobody watches any more by the time of the answer, is known from before.
     Query {
         asked: Vec<UserId>,
@@ -140,9 +144,8 @@ fn enlist(
     watching: &mut Vec<UserRef>,
     users: &[UserId],
 ) -> Option<Vec<UserRef>> {
-    let watched = |user: &UserId| {
-        core.table.find(user).filter(|user| watching.binary_search(user).is_ok())
-    };
+    let watched =
+        |user: &UserId| core.table.find(user).filter(|user| watching.binary_search(user).is_ok());
     let new: HashSet<&UserId> = users.iter().filter(|user| watched(user).is_none()).collect();
     if watching.len() + new.len() > core.config.watch_len_max {
         return None;
@@ -191,7 +194,8 @@ fn begin_query(
 ) -> Option<Open> {
     let max = core.config.watch_len_max;
     if users.len() > max {
-        let message = format!("query: at most {max} users at a time, {} were asked for", users.len());
+        let message =
+            format!("query: at most {max} users at a time, {} were asked for", users.len());
         refuse(outbox, ErrorCode::TooManyWatches, message, id);
         return None;
     }

@@ -11,11 +11,12 @@ use tracing::{info, warn};
 
 use crate::clock::wall_ms;
 use crate::engine::Core;
+use crate::store::{Pulse, RENEWAL};
 
-const PROBE_INTERVAL: Duration = Duration::from_secs(1);
-const PROBE_TIMEOUT: Duration = Duration::from_secs(1);
+/// How long the store may take to answer.
+const ANSWER_TIME: Duration = Duration::from_secs(1);
 
-/// How many probes in a row must fail before clients are told: a blip is not worth a word.
+/// How many renewals in a row must fail before clients are told: a blip is not worth a word.
 const FAILURES_MIN: u32 = 2;
 
 /// Whether the store answers.
@@ -51,13 +52,17 @@ impl Health {
     }
 }
 
-/// Probes the store for as long as the engine lives.
+/// Renews the lease for as long as the engine lives, and acts on what that tells.
 pub(crate) async fn run(core: Arc<Core>) {
     let mut failures = 0;
     loop {
-        sleep(PROBE_INTERVAL.mul_f64(0.9 + 0.2 * fastrand::f64())).await;
-        let answer = timeout(PROBE_TIMEOUT, core.store.probe()).await;
-        failures = if matches!(answer, Ok(Ok(()))) { 0 } else { failures + 1 };
+        match timeout(ANSWER_TIME, core.store.renew()).await {
+            Ok(Ok(pulse)) => {
+                failures = 0;
+                heed(&core, pulse);
+            }
+            Ok(Err(_)) | Err(_) => failures += 1,
+        }
         match (core.health.is_fine(), failures) {
             (true, FAILURES_MIN..) => {
                 warn!("the store is out of reach: states are the last known ones until it answers");
@@ -74,6 +79,18 @@ pub(crate) async fn run(core: Arc<Core>) {
             _ => {}
         }
         core.metrics.degraded.set(i64::from(!core.health.is_fine()));
+        sleep(RENEWAL.mul_f64(0.9 + 0.2 * fastrand::f64())).await;
+    }
+}
+
+fn heed(core: &Arc<Core>, pulse: Pulse) {
+    if pulse.lost {
+        warn!("the store has lost what it was told: all sessions are asserted again");
+        core.assert_all_again();
+        core.reconcile_soon();
+    }
+    for lapse in pulse.lapsed {
+        core.reap(lapse);
     }
 }
 

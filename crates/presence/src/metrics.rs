@@ -27,6 +27,7 @@ pub struct Metrics {
     pub(crate) transitions: Family<CauseLabel, Counter>,
     pub(crate) expired_events: Counter,
     pub(crate) gaps: Counter,
+    pub(crate) gateways_lost: Counter,
     pub(crate) flaps_hidden: Counter,
     pub(crate) reconciled: Counter,
     pub(crate) pushes: Counter,
@@ -50,7 +51,11 @@ impl Metrics {
         let m = Self::default();
         registry.register("sessions", "Sessions held by this gateway", m.sessions.clone());
         registry.register("users", "Users with a session on this gateway", m.users.clone());
-        registry.register("watched_users", "Users watched by a session here", m.watched_users.clone());
+        registry.register(
+            "watched_users",
+            "Users watched by a session here",
+            m.watched_users.clone(),
+        );
         registry.register("watches", "Watches held by sessions here", m.watches.clone());
         registry.register(
             "claims_waiting",
@@ -68,7 +73,12 @@ impl Metrics {
         registry.register("transitions", "Changes of users heard, by cause", m.transitions.clone());
         registry.register("expired_events", "Expired keys heard", m.expired_events.clone());
         registry.register("gaps", "Times that events may have been missed", m.gaps.clone());
-        registry.register("flaps_hidden", "Losses over before they were shown", m.flaps_hidden.clone());
+        registry.register("gateways_lost", "Gateways found dead", m.gateways_lost.clone());
+        registry.register(
+            "flaps_hidden",
+            "Losses over before they were shown",
+            m.flaps_hidden.clone(),
+        );
         registry.register(
             "reconciled",
             "Differences found by comparing watched users with the store",

@@ -12,7 +12,7 @@ use tokio::time::{Instant, interval_at, sleep, sleep_until};
 use tracing::{debug, info};
 
 use crate::engine::Core;
-use crate::store::{BATCH_LEN_MAX, Event, Standing, StoreError};
+use crate::store::{BATCH_LEN_MAX, Event, Lapse, Standing, StoreError};
 use crate::watch::SHARDS;
 
 /// After a store came back, every gateway has this long to assert its sessions before anybody is compared with it.
@@ -20,6 +20,9 @@ const ASSERT_TIME: Duration = Duration::from_secs(2);
 
 /// The pause between two batches of a comparison.
 const RECONCILE_PAUSE: Duration = Duration::from_millis(5);
+
+/// So long after the users of a dead gateway fall due, they are looked at: not a millisecond before.
+const REAP_DELAY: Duration = Duration::from_millis(20);
 
 /// When a due loss could not be confirmed, it is tried again after this.
 const RETRY_PAUSE: Duration = Duration::from_millis(500);
@@ -77,7 +80,9 @@ fn hear(core: &Arc<Core>, event: Event) {
             core.spawn(reconcile(core.clone(), Duration::ZERO));
         }
         Event::Reconnected => {
-            info!("connected to the store again: sessions are asserted, watched users are read again");
+            info!(
+                "connected to the store again: sessions are asserted, watched users are read again"
+            );
             core.assert_all_again();
             core.reconcile_soon();
         }
@@ -141,6 +146,21 @@ impl Core {
         self.metrics.pushes.inc_by(absorbed.tell.len() as u64);
         self.outboxes.mark_all(&absorbed.tell, user);
         !absorbed.tell.is_empty()
+    }
+
+    /// A gateway is dead: those of its users who are watched here are looked at when they fall due. Nobody else has to
+    /// be, since whoever asks for another user finds it settled.
+    pub(crate) fn reap(self: &Arc<Self>, lapse: Lapse) {
+        let Lapse { gateway, due_in } = lapse;
+        info!(gateway, due_in_ms = due_in.as_millis(), "a gateway is gone");
+        self.metrics.gateways_lost.inc();
+        let core = self.clone();
+        self.spawn(async move {
+            sleep(due_in + REAP_DELAY).await;
+            for shard in 0..SHARDS {
+                confirm(core.clone(), core.table.users_on(shard, &gateway)).await;
+            }
+        });
     }
 
     /// Compares all watched users with the store, once every gateway had time to assert its sessions.

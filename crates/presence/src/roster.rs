@@ -91,8 +91,7 @@ impl Roster {
     pub(crate) fn leave(&self, user: &UserId, conn: ConnId, now: Tick) -> Effect {
         let mut bucket = self.bucket(user);
         let Some(local) = bucket.get_mut(user) else { return Effect::Unchanged };
-        let effect =
-            local.change(now, |sessions| sessions.retain(|session| session.conn != conn));
+        let effect = local.change(now, |sessions| sessions.retain(|session| session.conn != conn));
         if local.sessions.is_empty() {
             bucket.remove(user);
             return Effect::Changed;
@@ -128,11 +127,7 @@ impl Roster {
 }
 
 impl LocalUser {
-    fn change(
-        &mut self,
-        now: Tick,
-        act: impl FnOnce(&mut SmallVec<[LocalSession; 1]>),
-    ) -> Effect {
+    fn change(&mut self, now: Tick, act: impl FnOnce(&mut SmallVec<[LocalSession; 1]>)) -> Effect {
         let before = self.contribution(now);
         act(&mut self.sessions);
         let after = self.contribution(now);

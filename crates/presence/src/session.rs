@@ -9,8 +9,8 @@ use presence_protocol::{
     CloseReason, ErrorMessage, GatewayMessage, SessionId, Status, UserId, Welcome, encode_gateway,
 };
 
-pub use crate::desk::Request;
 use crate::desk;
+pub use crate::desk::Request;
 use crate::engine::Core;
 use crate::outbox::{ConnId, Due, Outbox};
 use crate::store::Cause;

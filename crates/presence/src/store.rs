@@ -46,8 +46,29 @@ pub trait Store: Send + Sync + 'static {
     /// Tells every gateway to disconnect a user.
     async fn disconnect(&self, user: UserId) -> Result<(), StoreError>;
 
-    /// Whether the store answers at all.
-    async fn probe(&self) -> Result<(), StoreError>;
+    /// Renews this gateway's lease. To be called every [`RENEWAL`]; also tells whether the store answers at all.
+    async fn renew(&self) -> Result<Pulse, StoreError>;
+}
+
+/// How often a gateway renews its lease, give or take a tenth.
+pub const RENEWAL: Duration = Duration::from_millis(500);
+
+/// What a gateway learns when it renews its lease.
+#[derive(Debug, Default, PartialEq, Eq)]
+pub struct Pulse {
+    /// The store has lost this gateway's lease, and so whatever else it was told.
+    pub lost: bool,
+    /// Gateways that are newly found dead.
+    pub lapsed: Vec<Lapse>,
+}
+
+/// A gateway that did not renew its lease.
+#[derive(Debug, PartialEq, Eq)]
+pub struct Lapse {
+    /// Its id.
+    pub gateway: String,
+    /// When its users, unless they are back elsewhere, are to be found offline.
+    pub due_in: Duration,
 }
 
 /// A store and the events that it tells.

@@ -61,10 +61,7 @@ struct Shard {
 
 impl WatchTable {
     pub(crate) fn new() -> Self {
-        Self {
-            shards: (0..SHARDS).map(|_| Mutex::default()).collect(),
-            hasher: RandomState::new(),
-        }
+        Self { shards: (0..SHARDS).map(|_| Mutex::default()).collect(), hasher: RandomState::new() }
     }
 
     /// The number of a user who is watched by anybody.
@@ -147,18 +144,34 @@ impl WatchTable {
     /// A watched user's state as a fragment of a frame, encoded once for all its watchers.
     pub(crate) fn fragment(&self, user: UserRef, format: Format) -> Option<Bytes> {
         let mut shard = self.shard(user);
-        shard.users.get_mut(user.slot()).and_then(|watched| watched.encoded(format)).map(|e| e.fragment)
+        shard
+            .users
+            .get_mut(user.slot())
+            .and_then(|watched| watched.encoded(format))
+            .map(|e| e.fragment)
     }
 
     /// A `presence` frame about just this user, encoded once for all its watchers.
     pub(crate) fn frame(&self, user: UserRef, format: Format) -> Option<Bytes> {
         let mut shard = self.shard(user);
-        shard.users.get_mut(user.slot()).and_then(|watched| watched.encoded(format)).map(|e| e.frame)
+        shard
+            .users
+            .get_mut(user.slot())
+            .and_then(|watched| watched.encoded(format))
+            .map(|e| e.frame)
     }
 
     /// The watched users of one shard; there are [`SHARDS`].
     pub(crate) fn users_of_shard(&self, shard: usize) -> Vec<UserId> {
         self.shards[shard].lock().users.iter().map(|(_, watched)| watched.user.clone()).collect()
+    }
+
+    /// The watched users of one shard who have a session on this gateway.
+    pub(crate) fn users_on(&self, shard: usize, gateway: &str) -> Vec<UserId> {
+        let shard = self.shards[shard].lock();
+        let on =
+            |(_, watched): (usize, &Watched)| watched.is_on(gateway).then(|| watched.user.clone());
+        shard.users.iter().filter_map(on).collect()
     }
 
     /// How many users are watched, and how many watches there are.

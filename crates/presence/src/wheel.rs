@@ -22,7 +22,7 @@ const STEP: Duration = Duration::from_millis(50);
 const STEP_MS: u64 = STEP.as_millis() as u64;
 const SLOTS: u64 = 1024;
 
-/// When the process was stopped for longer than this, its clients could not be heard, and are not to blame.
+/// A time between two steps that is longer than this is one in which clients could not be heard.
 const STALL: Duration = Duration::from_secs(1);
 
 /// The sessions by the step at which they are looked at next.
@@ -58,29 +58,37 @@ pub(crate) async fn run(core: Arc<Core>) {
     let mut ticks = interval(STEP);
     ticks.set_missed_tick_behavior(MissedTickBehavior::Skip);
     let mut seen = core.clock.now();
-    let mut forgiven = Tick(0);
     loop {
         ticks.tick().await;
-        let now = core.clock.now();
-        if now.since(seen) > STALL {
-            warn!(stalled_ms = now.since(seen).as_millis(), "this process was stopped: deadlines start anew");
-            forgiven = now;
-            core.assert_all_again();
+        let stall = core.clock.now().since(seen);
+        if stall > STALL {
+            forgive(&core, stall);
         }
+        let now = core.clock.now();
         for step in seen.0 / STEP_MS + 1..=now.0 / STEP_MS {
             for conn in core.wheel.take(step) {
-                visit(&core, conn, step, now, forgiven);
+                visit(&core, conn, step, now);
             }
         }
         seen = now;
     }
 }
 
-fn visit(core: &Core, conn: ConnId, step: u64, now: Tick, forgiven: Tick) {
+/// Deadlines move by the time in which nobody could be heard. After a long one, others may have taken this gateway for
+/// dead, and its users with it.
+fn forgive(core: &Arc<Core>, stall: Duration) {
+    warn!(stalled_ms = stall.as_millis(), "this process was stopped: deadlines move by as much");
+    core.clock.forgive(stall);
+    if stall > core.config.ttl / 2 {
+        core.assert_all_again();
+    }
+}
+
+fn visit(core: &Core, conn: ConnId, step: u64, now: Tick) {
     let Some(outbox) = core.outboxes.get(conn).filter(|outbox| outbox.next_visit() == step) else {
         return;
     };
-    let heard = outbox.heard().max(forgiven);
+    let heard = outbox.heard();
     let silent = now.since(heard);
     let heartbeat = core.config.heartbeat;
     if silent >= core.config.ttl {

@@ -16,10 +16,10 @@ use super::{End, Socket};
 const CLOSE_TIME: Duration = Duration::from_secs(2);
 
 /// Closes the socket, within [`CLOSE_TIME`].
-pub(super) async fn close(mut socket: Socket, end: End) {
+pub(super) async fn close(socket: &mut Socket, end: End) {
     let _ = timeout(CLOSE_TIME, async {
         match end {
-            End::Close(reason) => say_and_wait(&mut socket, reason).await,
+            End::Close(reason) => say_and_wait(socket, reason).await,
             // The answer to the peer's own close frame may still have to leave.
             End::Peer => drop(socket.flush().await),
         }

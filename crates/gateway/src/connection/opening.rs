@@ -5,8 +5,8 @@ use std::time::SystemTime;
 use futures::{SinkExt, StreamExt};
 use presence::{Joining, Session};
 use presence_protocol::{
-    ClientMessage, CloseReason, DecodeError, ErrorCode, Format, GatewayMessage, Hello, SessionId,
-    Show, Status, decode_client, encode_gateway,
+    ClientMessage, CloseReason, DecodeError, ErrorCode, Format, GatewayMessage, Hello, Show,
+    Status, decode_client, encode_gateway,
 };
 use tokio::time::timeout;
 use tokio_tungstenite::tungstenite::Message;
@@ -19,7 +19,7 @@ use crate::auth::{AuthError, Identity, Permission};
 /// A session that has just begun.
 pub(super) struct Opened {
     pub(super) session: Session,
-    pub(super) id: SessionId,
+    pub(super) number: u64,
     pub(super) may_watch: Permission,
 }
 
@@ -28,7 +28,7 @@ pub(super) async fn open(
     socket: &mut Socket,
     app: &SharedApp,
     format: Format,
-    identity: Option<Identity>,
+    identity: Option<Box<Identity>>,
 ) -> Result<Opened, End> {
     let first = timeout(app.settings.hello_timeout, first_message(socket, format)).await;
     let hello = match first {
@@ -40,7 +40,7 @@ pub(super) async fn open(
         }
         Ok(Ok(hello)) => hello,
     };
-    let identity = identify(app, &hello, identity).map_err(End::Close)?;
+    let identity = identify(app, &hello, identity.map(|proven| *proven)).map_err(End::Close)?;
     if app.presence.is_draining() {
         return Err(End::Close(CloseReason::Draining));
     }
@@ -49,7 +49,7 @@ pub(super) async fn open(
     let user = identity.user.clone();
     let session = app.presence.join(Joining { user, device, status, format });
     set_expiry(&session, &identity);
-    Ok(Opened { session, id: app.next_session_id(), may_watch: identity.may_watch })
+    Ok(Opened { session, number: app.next_session_number(), may_watch: identity.may_watch })
 }
 
 /// Who a client is, by its token or by its own word; `proven` came with the upgrade request.

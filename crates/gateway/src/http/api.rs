@@ -53,8 +53,10 @@ pub(crate) async fn query(
         message: format!("expected {{\"users\":[\"id\", …]}}: {}", rejection.body_text()),
     })?;
     if query.users.len() > QUERY_LEN_MAX {
-        let message =
-            format!("at most {QUERY_LEN_MAX} users at a time, {} were asked for", query.users.len());
+        let message = format!(
+            "at most {QUERY_LEN_MAX} users at a time, {} were asked for",
+            query.users.len()
+        );
         return Err(Refusal { status: StatusCode::BAD_REQUEST, code: "too_many_watches", message });
     }
     let users = query.users.iter().enumerate().map(|(at, user)| {

@@ -18,7 +18,7 @@ use record::Record;
 
 use super::bucket::{BUCKETS, bucket_of};
 use super::{
-    Claim, EVENT_QUEUE_LEN, Event, Opened, Standing, Store, StoreError, Transition,
+    Claim, EVENT_QUEUE_LEN, Event, Opened, Pulse, Standing, Store, StoreError, Transition,
 };
 use crate::config::Config;
 
@@ -205,8 +205,8 @@ impl Store for EmbeddedStore {
         Ok(())
     }
 
-    async fn probe(&self) -> Result<(), StoreError> {
+    async fn renew(&self) -> Result<Pulse, StoreError> {
         self.hub.tell_of_gaps();
-        Ok(())
+        Ok(Pulse::default())
     }
 }

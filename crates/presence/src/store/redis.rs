@@ -6,6 +6,7 @@
 mod connect;
 mod errors;
 mod events;
+mod lease;
 mod reach;
 mod scripts;
 mod startup;
@@ -24,7 +25,7 @@ pub use errors::OpenError;
 pub use startup::{KeyspaceEvents, Mode, StartupReport};
 
 use super::bucket::bucket_of;
-use super::{BATCH_LEN_MAX, Claim, EVENT_QUEUE_LEN, Opened, Standing, Store, StoreError};
+use super::{BATCH_LEN_MAX, Claim, EVENT_QUEUE_LEN, Opened, Pulse, Standing, Store, StoreError};
 use crate::config::Config;
 use connect::{AbortOnDrop, CALL, Link, OPEN_TIMEOUT, Target};
 use events::Feed;
@@ -136,9 +137,8 @@ impl Store for RedisStore {
         self.reach.note(told.map(drop).map_err(|error| StoreError::from(&error)))
     }
 
-    async fn probe(&self) -> Result<(), StoreError> {
-        let pong = self.client.with_options(&CALL).ping::<Value>(None).await;
-        self.reach.note(pong.map(drop).map_err(|error| StoreError::from(&error)))
+    async fn renew(&self) -> Result<Pulse, StoreError> {
+        self.reach.note(self.scripts.leases.renew(&self.client).await)
     }
 }
 

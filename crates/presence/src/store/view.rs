@@ -154,7 +154,9 @@ mod tests {
 
     #[test]
     fn what_is_not_a_line_is_none() {
-        for line in ["", "1 online", "x online . . . . ", "1 asleep . . . . ", "1 online . . A,B . "] {
+        for line in
+            ["", "1 online", "x online . . . . ", "1 asleep . . . . ", "1 online . . A,B . "]
+        {
             assert_eq!(View::parse_line(line), None, "{line}");
         }
     }

@@ -62,6 +62,12 @@ impl Watched {
         self.pending.as_ref().is_some_and(|pending| pending.due <= now)
     }
 
+    /// Whether the user, as last heard, has a session on this gateway.
+    pub(super) fn is_on(&self, gateway: &str) -> bool {
+        let latest = self.pending.as_ref().map(|pending| &pending.view).or(self.shown.as_ref());
+        latest.is_some_and(|view| view.gateways.iter().any(|on| on == gateway))
+    }
+
     pub(super) fn remove_watcher(&mut self, conn: ConnId) {
         if let Some(at) = self.watchers.iter().position(|watcher| *watcher == conn) {
             self.watchers.swap_remove(at);
@@ -99,7 +105,11 @@ impl Watched {
             return self.absorb_untraced(now);
         }
         let Some(held) = &standing.held else {
-            return if self.is_news(standing) { self.show(view.clone()) } else { Absorbed::default() };
+            if self.is_news(standing) {
+                return self.show(view.clone());
+            }
+            self.note_gateways(view);
+            return Absorbed::default();
         };
         let due = now + held.remaining;
         if let Some(pending) = self.pending.as_mut().filter(|p| p.view.version == view.version) {
@@ -124,6 +134,13 @@ impl Watched {
         let known = self.pending.as_ref().map_or(shown.version, |pending| pending.view.version);
         let settled = self.pending.is_some() && standing.held.is_none();
         standing.view.version > known || (standing.view.version == known && settled)
+    }
+
+    /// A user may come to live on other gateways with nothing to be seen of it.
+    fn note_gateways(&mut self, view: &View) {
+        if let Some(shown) = self.shown.as_mut().filter(|shown| shown.version == view.version) {
+            shown.gateways.clone_from(&view.gateways);
+        }
     }
 
     fn absorb_untraced(&mut self, now: Instant) -> Absorbed {

@@ -424,7 +424,7 @@ pub(crate) async fn an_empty_batch_is_nothing(world: World) {
     g.store().apply(Vec::new()).await.expect("nothing to do");
     assert!(g.store().refresh(Vec::new()).await.expect("nothing to do").is_empty());
     assert!(g.store().snapshot(Vec::new()).await.expect("nothing to do").is_empty());
-    g.store().probe().await.expect("it answers");
+    g.store().renew().await.expect("it answers");
 }
 
 pub(crate) async fn every_gateway_hears_every_change_its_own_included(world: World) {

@@ -6,6 +6,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use presence_protocol::{Availability, Show, UserId};
+use smallvec::SmallVec;
 
 use crate::store::view::View;
 use crate::store::{Cause, Claim, Contribution, Held, SetStatus, Standing, Transition};
@@ -16,8 +17,8 @@ use super::{Moment, Times};
 #[derive(Debug, Clone)]
 pub(super) struct Record {
     view: View,
-    held: Option<Hold>,
-    vouchers: Vec<Voucher>,
+    held: Option<Box<Hold>>,
+    vouchers: SmallVec<[Voucher; 1]>,
 }
 
 /// A loss that is held back: `before` is shown until then.
@@ -54,7 +55,7 @@ impl Voucher {
 
 impl Default for Record {
     fn default() -> Self {
-        Self { view: View::NEVER_SEEN, held: None, vouchers: Vec::new() }
+        Self { view: View::NEVER_SEEN, held: None, vouchers: SmallVec::new() }
     }
 }
 
@@ -88,18 +89,22 @@ impl Record {
             None if view.is_online() => Duration::ZERO,
             _ => claim.silence,
         };
-        let hold = claim.cause.hold(times.ttl, times.grace).map(|hold| hold.saturating_sub(claim.age));
-        let change =
-            Change { cause: claim.cause, since: now - ago, hold_until: hold.map(|hold| now + hold) };
+        let hold =
+            claim.cause.hold(times.ttl, times.grace).map(|hold| hold.saturating_sub(claim.age));
+        let change = Change {
+            cause: claim.cause,
+            since: now - ago,
+            hold_until: hold.map(|hold| now + hold),
+        };
         self.commit(&claim.user, view, &change, now)
     }
 
     /// Vouches on; false when this gateway has no part in the user.
     pub(super) fn refresh(&mut self, gateway: &Arc<str>, times: &Times) -> bool {
-        let known =
-            self.vouchers.iter_mut().find(|voucher| {
-                voucher.gateway == *gateway && voucher.until > times.now
-            });
+        let known = self
+            .vouchers
+            .iter_mut()
+            .find(|voucher| voucher.gateway == *gateway && voucher.until > times.now);
         if let Some(voucher) = known {
             voucher.until = times.now + times.ttl;
             return true;
@@ -110,7 +115,8 @@ impl Record {
     /// Brings a record up to the truth of which nobody, or not everybody, vouches any more.
     pub(super) fn settle(&mut self, user: &UserId, times: &Times) -> Option<Transition> {
         self.end_hold(times.now);
-        let lapsed = self.vouchers.iter().map(|voucher| voucher.until).filter(|end| *end <= times.now);
+        let lapsed =
+            self.vouchers.iter().map(|voucher| voucher.until).filter(|end| *end <= times.now);
         let lapsed = lapsed.max()?;
         self.vouchers.retain(|voucher| voucher.until > times.now);
         let view = self.merge();
@@ -194,18 +200,17 @@ impl Record {
         Some(Transition { standing: self.standing(user.clone(), now), cause: change.cause })
     }
 
-    fn hold_after(&mut self, view: &mut View, change: &Change, now: Moment) -> Option<Hold> {
+    fn hold_after(&mut self, view: &mut View, change: &Change, now: Moment) -> Option<Box<Hold>> {
         let pending = self.held.take();
-        let returning = pending
-            .as_ref()
-            .is_some_and(|hold| hold.before.is_online() && view.is_online());
+        let returning =
+            pending.as_ref().is_some_and(|hold| hold.before.is_online() && view.is_online());
         if let Some(hold) = pending.as_ref().filter(|_| returning) {
             view.since = hold.before.since;
         }
         let hold = match change.hold_until.filter(|until| *until > now) {
             Some(until) => {
                 let before = pending.map_or_else(|| self.view.clone(), |hold| hold.before);
-                Some(Hold { until, before })
+                Some(Box::new(Hold { until, before }))
             }
             None if change.cause == Cause::Joined && returning => pending,
             None => None,

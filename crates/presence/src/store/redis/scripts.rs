@@ -1,6 +1,6 @@
 //! The calls: batches in and out of the Lua scripts. The forms of ARGV and results are in the scripts' headers.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashMap};
 use std::time::Duration;
 
 use bytes::Bytes;
@@ -16,6 +16,7 @@ use serde::{Deserialize, Serialize};
 
 use super::RedisOptions;
 use super::connect::CALL;
+use super::lease::Leases;
 use crate::store::bucket::bucket_of;
 use crate::store::view::View;
 use crate::store::{Cause, Claim, Contribution, Event, Held, Standing, StoreError, Transition};
@@ -33,6 +34,7 @@ pub(super) struct Scripts {
     apply: Script,
     refresh: Script,
     snapshot: Script,
+    pub(super) leases: Leases,
 }
 
 impl Scripts {
@@ -43,6 +45,7 @@ impl Scripts {
             apply: script!("lua/apply.lua"),
             refresh: script!("lua/refresh.lua"),
             snapshot: script!("lua/snapshot.lua"),
+            leases: Leases::new(options),
         }
     }
 
@@ -117,29 +120,30 @@ impl Scripts {
         batch: impl Serialize,
         forgive: Duration,
     ) -> Result<Value, StoreError> {
-        let setup = Setup::new(&self.options, forgive);
+        let setup = Setup::new(&self.options, forgive, self.leases.lapsed());
         let arguments =
-            [encode(rmp_serde::to_vec_named(&setup))?, encode(rmp_serde::to_vec(&batch))?];
+            vec![encode(rmp_serde::to_vec_named(&setup))?, encode(rmp_serde::to_vec(&batch))?];
         let key = format!("{}:{{{bucket}}}:gateways", self.options.prefix);
-        self.run(script, key, arguments).await.map_err(|error| StoreError::from(&error))
+        run(&self.client, script, key, arguments).await
     }
+}
 
-    /// Runs a script by its hash. A Redis that has restarted does not know it, and is sent the whole.
-    async fn run(
-        &self,
-        script: &Script,
-        key: String,
-        arguments: [Bytes; 2],
-    ) -> Result<Value, Error> {
-        let client = self.client.with_options(&CALL);
-        let short = client.evalsha(script.sha1().clone(), key.as_str(), arguments.to_vec()).await;
-        match (short, script.lua()) {
-            (Err(error), Some(lua)) if error.details().starts_with("NOSCRIPT") => {
-                client.eval(lua.clone(), key, arguments.to_vec()).await
-            }
-            (result, _) => result,
+/// Runs a script by its hash. A Redis that has restarted does not know it, and is sent the whole.
+pub(super) async fn run(
+    client: &Client,
+    script: &Script,
+    key: String,
+    arguments: Vec<Bytes>,
+) -> Result<Value, StoreError> {
+    let client = client.with_options(&CALL);
+    let short = client.evalsha(script.sha1().clone(), key.as_str(), arguments.clone()).await;
+    let result: Result<Value, Error> = match (short, script.lua()) {
+        (Err(error), Some(lua)) if error.details().starts_with("NOSCRIPT") => {
+            client.eval(lua.clone(), key, arguments).await
         }
-    }
+        (result, _) => result,
+    };
+    result.map_err(|error| StoreError::from(&error))
 }
 
 /// What is published: by a script, the users that changed; by [`disconnect_message`], one who is to be disconnected.
@@ -170,7 +174,7 @@ fn encode(encoded: Result<Vec<u8>, rmp_serde::encode::Error>) -> Result<Bytes, S
     encoded.map(Bytes::from).map_err(|error| nonsense(&error))
 }
 
-fn decode<T: DeserializeOwned>(value: Value) -> Result<T, StoreError> {
+pub(super) fn decode<T: DeserializeOwned>(value: Value) -> Result<T, StoreError> {
     let bytes = value.into_bytes().ok_or_else(|| StoreError::Nonsense("no bytes".to_owned()))?;
     rmp_serde::from_slice(&bytes).map_err(|error| nonsense(&error))
 }
@@ -188,11 +192,12 @@ struct Setup<'a> {
     grace_ms: u64,
     last_seen_ms: u64,
     forgive_ms: u64,
+    lapsed: HashMap<String, u64>,
     channel: String,
 }
 
 impl<'a> Setup<'a> {
-    fn new(options: &'a RedisOptions, forgive: Duration) -> Self {
+    fn new(options: &'a RedisOptions, forgive: Duration, lapsed: HashMap<String, u64>) -> Self {
         let config = &options.config;
         Self {
             prefix: &options.prefix,
@@ -201,6 +206,7 @@ impl<'a> Setup<'a> {
             grace_ms: millis(config.grace),
             last_seen_ms: millis(config.last_seen),
             forgive_ms: millis(forgive),
+            lapsed,
             channel: options.channel(),
         }
     }

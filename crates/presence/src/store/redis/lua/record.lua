@@ -8,8 +8,11 @@
 --
 -- A line is "version state since show devices gateways text"; "." stands for nothing.
 -- KEYS[1] is any key of the bucket: it routes the call. The other keys are derived from it, in the same slot.
--- ARGV[1] is a MessagePack map: prefix, gateway, ttl_ms, grace_ms, last_seen_ms, channel, and forgive_ms: while the
--- store has only just come back, a lapse is held back for at least so long, since living gateways could not vouch.
+-- ARGV[1] is a MessagePack map: prefix, gateway, ttl_ms, grace_ms, last_seen_ms, channel, and
+--   forgive_ms  while the store has only just come back, a lapse is held back for at least so long, since living
+--               gateways could not vouch;
+--   lapsed      gateway -> when (ms) it last renewed its lease, of those that are known to be dead: their users were
+--               alive until then, whenever they were last vouched for.
 
 local call = redis.call
 local setup = cmsgpack.unpack(ARGV[1])
@@ -205,6 +208,15 @@ local function last_vouch(bucket, view)
   return lapsed
 end
 
+-- Until when the users of the gateways that a view names count as alive, by the leases: 0 when none is known to be dead.
+local function leased_until(view)
+  local renewed = 0
+  for gateway in string.gmatch(view.gateways, '[^,]+') do
+    renewed = math.max(renewed, setup.lapsed[gateway] or 0)
+  end
+  return renewed > 0 and renewed + setup.ttl_ms or 0
+end
+
 -- A user of whom nobody vouches any more, or not all that did: brings the record up to the truth.
 -- The usual case, a living user of one gateway, costs one EXISTS.
 local function settle(bucket, user, record)
@@ -220,10 +232,11 @@ local function settle(bucket, user, record)
   if not lapsed then
     return
   end
+  local alive_until = math.max(lapsed, leased_until(record.view))
   commit(bucket, user, record, merge(contributions), {
     cause = 'expired',
-    since_ms = lapsed > 0 and lapsed - setup.ttl_ms or tonumber(record.view.since) or now_ms,
-    hold_until = math.max(lapsed + setup.grace_ms, setup.forgive_ms > 0 and now_ms + setup.forgive_ms or 0),
+    since_ms = alive_until > 0 and alive_until - setup.ttl_ms or tonumber(record.view.since) or now_ms,
+    hold_until = math.max(alive_until + setup.grace_ms, setup.forgive_ms > 0 and now_ms + setup.forgive_ms or 0),
   })
 end
 

@@ -1,0 +1,81 @@
+//! Leases: each gateway renews one every half second or so, and so the others know to within that when it died.
+//!
+//! That is what makes the death of a gateway exact. The keys of its users expire up to half a TTL before the promised
+//! moment, since they were last vouched for at different times before its death; the lapsed lease tells the scripts to
+//! hold their losses back until the TTL from the last sign of life of the gateway itself.
+
+use std::collections::HashMap;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
+
+use bytes::Bytes;
+use fred::clients::Client;
+use fred::types::scripts::Script;
+use parking_lot::Mutex;
+
+use super::RedisOptions;
+use super::scripts::{decode, run};
+use crate::store::{Lapse, Pulse, StoreError};
+
+/// A lease that was not renewed for so long has lapsed: some renewals may be late or lost.
+const LAPSE: Duration = Duration::from_secs(3);
+
+/// Nobody needs to know of a gateway that died so long ago.
+const FORGET: Duration = Duration::from_hours(1);
+
+/// The longest time from one renewal to the next: the gateway may have lived for so long after the last.
+const RENEWAL_MAX: Duration = Duration::from_millis(700);
+
+/// This gateway's lease, and what is known of the others'.
+pub(super) struct Leases {
+    script: Script,
+    key: String,
+    gateway: String,
+    /// How long after its last renewal the users of a dead gateway are offline.
+    due_after: Duration,
+    renewed_before: AtomicBool,
+    /// When (ms, by the store's clock) the gateways whose lease lapsed renewed it last.
+    lapsed: Mutex<HashMap<String, u64>>,
+}
+
+impl Leases {
+    pub(super) fn new(options: &RedisOptions) -> Self {
+        let config = &options.config;
+        Self {
+            script: Script::from_lua(include_str!("lua/lease.lua")),
+            key: format!("{}:gateways", options.prefix),
+            gateway: options.gateway.clone(),
+            due_after: config.ttl + config.grace.max(RENEWAL_MAX),
+            renewed_before: AtomicBool::new(false),
+            lapsed: Mutex::default(),
+        }
+    }
+
+    /// Renews the lease. Answers what is new.
+    pub(super) async fn renew(&self, client: &Client) -> Result<Pulse, StoreError> {
+        let millis = |duration: Duration| Bytes::from(duration.as_millis().to_string());
+        let arguments = vec![Bytes::from(self.gateway.clone()), millis(LAPSE), millis(FORGET)];
+        let answer = run(client, &self.script, self.key.clone(), arguments).await?;
+        let (now_ms, known, lapsed): (u64, u8, Vec<(String, u64)>) = decode(answer)?;
+        let first = !self.renewed_before.swap(true, Ordering::Relaxed);
+        Ok(Pulse { lost: known == 0 && !first, lapsed: self.note(lapsed, now_ms) })
+    }
+
+    /// The lapsed leases, as the scripts are told of them.
+    pub(super) fn lapsed(&self) -> HashMap<String, u64> {
+        self.lapsed.lock().clone()
+    }
+
+    fn note(&self, lapsed: Vec<(String, u64)>, now_ms: u64) -> Vec<Lapse> {
+        let mut known = self.lapsed.lock();
+        let lapse = |(gateway, renewed_ms): &(String, u64)| {
+            let passed = Duration::from_millis(now_ms.saturating_sub(*renewed_ms));
+            let due_in = self.due_after.saturating_sub(passed);
+            (known.get(gateway) != Some(renewed_ms))
+                .then(|| Lapse { gateway: gateway.clone(), due_in })
+        };
+        let new = lapsed.iter().filter_map(lapse).collect();
+        *known = lapsed.into_iter().collect();
+        new
+    }
+}
