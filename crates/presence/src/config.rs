@@ -19,6 +19,18 @@ pub struct Config {
     pub sweep: Duration,
 }
 
+impl Config {
+    /// How often a gateway renews its lease, give or take a tenth: the others know to within that when it died.
+    pub fn renewal(&self) -> Duration {
+        (self.ttl / 20).clamp(Duration::from_millis(50), Duration::from_millis(500))
+    }
+
+    /// How long a lease is good for: some renewals may be late or lost.
+    pub fn lease(&self) -> Duration {
+        6 * self.renewal()
+    }
+}
+
 impl Default for Config {
     fn default() -> Self {
         Self {

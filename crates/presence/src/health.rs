@@ -11,7 +11,7 @@ use tracing::{info, warn};
 
 use crate::clock::wall_ms;
 use crate::engine::Core;
-use crate::store::{Pulse, RENEWAL};
+use crate::store::Pulse;
 
 /// How long the store may take to answer.
 const ANSWER_TIME: Duration = Duration::from_secs(1);
@@ -79,7 +79,7 @@ pub(crate) async fn run(core: Arc<Core>) {
             _ => {}
         }
         core.metrics.degraded.set(i64::from(!core.health.is_fine()));
-        sleep(RENEWAL.mul_f64(0.9 + 0.2 * fastrand::f64())).await;
+        sleep(core.config.renewal().mul_f64(0.9 + 0.2 * fastrand::f64())).await;
     }
 }
 

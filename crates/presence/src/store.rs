@@ -46,12 +46,9 @@ pub trait Store: Send + Sync + 'static {
     /// Tells every gateway to disconnect a user.
     async fn disconnect(&self, user: UserId) -> Result<(), StoreError>;
 
-    /// Renews this gateway's lease. To be called every [`RENEWAL`]; also tells whether the store answers at all.
+    /// Renews this gateway's lease. To be called every [`Config::renewal`](crate::Config::renewal); also tells whether the store answers at all.
     async fn renew(&self) -> Result<Pulse, StoreError>;
 }
-
-/// How often a gateway renews its lease, give or take a tenth.
-pub const RENEWAL: Duration = Duration::from_millis(500);
 
 /// What a gateway learns when it renews its lease.
 #[derive(Debug, Default, PartialEq, Eq)]

@@ -11,6 +11,8 @@ mod equivalence;
 mod faults;
 #[path = "store/keys.rs"]
 mod keys;
+#[path = "store/leases.rs"]
+mod leases;
 #[path = "store/opening.rs"]
 mod opening;
 #[path = "store/world.rs"]

@@ -1,7 +1,10 @@
 //! A real `redis-server`, started by the test on a free port of loopback; never the machine's own.
 
+use std::hash::{BuildHasher, RandomState};
 use std::io::{BufRead, BufReader};
+use std::iter::repeat_with;
 use std::net::{Ipv4Addr, TcpListener};
+use std::ops::Range;
 use std::process::{Child, Command, Stdio};
 use std::thread::sleep;
 use std::time::{Duration, Instant};
@@ -9,6 +12,9 @@ use std::time::{Duration, Instant};
 use crate::resp;
 
 const START_LIMIT: Duration = Duration::from_secs(10);
+
+/// Below the kernel's range for outgoing connections, which starts at 32768 on Linux.
+const PORTS: Range<u16> = 10_000..30_000;
 
 /// Runs Redis in a directory of its own, prints its process id, and kills it and removes the directory when standard
 /// input closes: also when the test process was killed, and for servers kept in a static, which are never dropped.
@@ -163,8 +169,8 @@ impl Running {
         Self { keeper, pid: pid.trim().to_owned() }
     }
 
+    /// The keeper kills the server, if it still runs.
     fn end(mut self) {
-        send_signal("KILL", &self.pid);
         drop(self.keeper.stdin.take());
         let _ = self.keeper.wait();
     }
@@ -175,7 +181,11 @@ fn send_signal(signal: &str, pid: &str) {
     assert!(sent.is_ok_and(|status| status.success()), "signal {signal} to process {pid}");
 }
 
+/// A port that nobody has. Not one of those that the kernel gives to outgoing connections: any of these could take it
+/// while the server is restarted.
 fn free_port() -> u16 {
-    let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).expect("a free port");
-    listener.local_addr().expect("a bound listener has an address").port()
+    let is_free = |port: &u16| TcpListener::bind((Ipv4Addr::LOCALHOST, *port)).is_ok();
+    let random = || RandomState::new().hash_one(0) as usize % PORTS.len();
+    let mut ports = repeat_with(|| PORTS.start + random() as u16).take(PORTS.len());
+    ports.find(is_free).expect("a free port")
 }

@@ -17,20 +17,19 @@ use super::RedisOptions;
 use super::scripts::{decode, run};
 use crate::store::{Lapse, Pulse, StoreError};
 
-/// A lease that was not renewed for so long has lapsed: some renewals may be late or lost.
-const LAPSE: Duration = Duration::from_secs(3);
-
 /// Nobody needs to know of a gateway that died so long ago.
 const FORGET: Duration = Duration::from_hours(1);
 
-/// The longest time from one renewal to the next: the gateway may have lived for so long after the last.
-const RENEWAL_MAX: Duration = Duration::from_millis(700);
+/// How much longer than planned it may take from one renewal to the next: a dead gateway may have lived for so long
+/// after its last.
+const RENEWAL_DELAY_MAX: Duration = Duration::from_millis(150);
 
 /// This gateway's lease, and what is known of the others'.
 pub(super) struct Leases {
     script: Script,
     key: String,
     gateway: String,
+    good_for: Duration,
     /// How long after its last renewal the users of a dead gateway are offline.
     due_after: Duration,
     renewed_before: AtomicBool,
@@ -45,7 +44,8 @@ impl Leases {
             script: Script::from_lua(include_str!("lua/lease.lua")),
             key: format!("{}:gateways", options.prefix),
             gateway: options.gateway.clone(),
-            due_after: config.ttl + config.grace.max(RENEWAL_MAX),
+            good_for: config.lease(),
+            due_after: config.ttl + config.grace.max(config.renewal() + RENEWAL_DELAY_MAX),
             renewed_before: AtomicBool::new(false),
             lapsed: Mutex::default(),
         }
@@ -54,7 +54,8 @@ impl Leases {
     /// Renews the lease. Answers what is new.
     pub(super) async fn renew(&self, client: &Client) -> Result<Pulse, StoreError> {
         let millis = |duration: Duration| Bytes::from(duration.as_millis().to_string());
-        let arguments = vec![Bytes::from(self.gateway.clone()), millis(LAPSE), millis(FORGET)];
+        let arguments =
+            vec![Bytes::from(self.gateway.clone()), millis(self.good_for), millis(FORGET)];
         let answer = run(client, &self.script, self.key.clone(), arguments).await?;
         let (now_ms, known, lapsed): (u64, u8, Vec<(String, u64)>) = decode(answer)?;
         let first = !self.renewed_before.swap(true, Ordering::Relaxed);

@@ -1,0 +1,79 @@
+//! Leases in Redis: who is found dead, when its users fall due, and what an empty store is taken for.
+
+use std::time::{Duration, Instant};
+
+use presence::Config;
+use presence::store::{Lapse, Pulse};
+use presence_testkit::{RedisServer, eventually};
+
+use crate::world::{Gateway, Kind, PATIENCE, World, slow};
+
+async fn renew(gateway: &Gateway) -> Pulse {
+    gateway.store().renew().await.expect("the lease is renewed")
+}
+
+/// Renews one gateway's lease until it hears of a death.
+async fn lapse_heard_by(gateway: &Gateway) -> Lapse {
+    eventually("a death is heard of", PATIENCE, async || renew(gateway).await.lapsed.pop()).await
+}
+
+#[tokio::test]
+async fn a_gateway_that_does_not_renew_is_found_dead_once() {
+    let world = World::new(Kind::Redis, slow());
+    let (living, dying) = (world.gateway("living").await, world.gateway("dying").await);
+    renew(&dying).await;
+    let renewed = Instant::now();
+    assert_eq!(renew(&living).await, Pulse::default(), "it lives still");
+
+    let lapse = lapse_heard_by(&living).await;
+    assert_eq!(lapse.gateway, "dying");
+    assert!(renewed.elapsed() > world.config.lease(), "{:?}", renewed.elapsed());
+    let due = renewed.elapsed() + lapse.due_in;
+    let expected = world.config.ttl + world.config.grace;
+    assert!(due.abs_diff(expected) < Duration::from_secs(1), "{due:?}");
+    assert_eq!(renew(&living).await, Pulse::default(), "it is told once");
+}
+
+#[tokio::test]
+async fn a_gateway_that_comes_back_and_dies_again_is_told_again() {
+    let world = World::new(Kind::Cluster, slow());
+    let (living, flaky) = (world.gateway("living").await, world.gateway("flaky").await);
+    for _ in 0..2 {
+        assert!(!renew(&flaky).await.lost);
+        assert_eq!(lapse_heard_by(&living).await.gateway, "flaky");
+    }
+}
+
+#[tokio::test]
+async fn the_users_of_a_dead_gateway_are_held_until_the_ttl_from_its_last_sign_of_life() {
+    // The key expires long before the lease says that the user may be dead.
+    let config = Config { ttl: Duration::from_secs(5), grace: Duration::from_secs(1), ..slow() };
+    let world = World::new(Kind::Redis, config);
+    let (living, dying) = (world.gateway("living").await, world.gateway("dying").await);
+    dying.join("ana", "ios").await;
+    let joined = Instant::now();
+    let renewed = eventually("half a TTL has passed", PATIENCE, async || {
+        renew(&dying).await;
+        Some(Instant::now()).filter(|now| *now - joined > world.config.ttl / 2)
+    })
+    .await;
+    lapse_heard_by(&living).await;
+    let held =
+        living.look_until("ana's key has expired", "ana", |standing| standing.held.is_some()).await;
+    assert!(held.shown().is_online());
+    let shown_until = renewed.elapsed() + held.held.expect("it is held back").remaining;
+    let promised = world.config.ttl + world.config.grace;
+    assert!(shown_until.abs_diff(promised) < Duration::from_millis(500), "{shown_until:?}");
+}
+
+#[tokio::test]
+async fn a_store_that_lost_the_lease_has_lost_everything() {
+    let server = RedisServer::start();
+    let world = World::on(&server, slow());
+    let gateway = world.gateway("g").await;
+    assert!(!renew(&gateway).await.lost, "the first time there is none");
+    assert!(!renew(&gateway).await.lost);
+    server.cli(&["FLUSHALL"]);
+    assert!(renew(&gateway).await.lost);
+    assert!(!renew(&gateway).await.lost);
+}
