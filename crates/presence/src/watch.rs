@@ -4,6 +4,8 @@
 //! each behind its own lock; no lock is held while sessions are told.
 
 mod entry;
+#[cfg(test)]
+mod tests;
 
 use std::hash::{BuildHasher, RandomState};
 

@@ -1,0 +1,173 @@
+//! What a watched user's watchers are shown, whatever the order in which news arrives: a model and random histories.
+
+use std::time::Duration;
+
+use presence_protocol::{Availability, Device, Format, UserId};
+use tokio::time::Instant;
+
+use super::WatchTable;
+use crate::outbox::ConnId;
+use crate::store::view::View;
+use crate::store::{Held, Standing};
+
+const GRACE: Duration = Duration::from_secs(3);
+const WATCHER: ConnId = ConnId(7);
+
+fn bo() -> UserId {
+    UserId::new("bo").unwrap()
+}
+
+fn view(version: u64, state: Availability) -> View {
+    View { version, state, since: Some(version), ..View::NEVER_SEEN }
+}
+
+fn online(version: u64) -> Standing {
+    Standing { user: bo(), view: view(version, Availability::Online), held: None }
+}
+
+fn offline(version: u64) -> Standing {
+    Standing { user: bo(), view: view(version, Availability::Offline), held: None }
+}
+
+/// Offline, held back, after having been online at the version before.
+fn held(version: u64) -> Standing {
+    let before = view(version - 1, Availability::Online);
+    Standing { held: Some(Held { remaining: GRACE, before }), ..offline(version) }
+}
+
+/// A table in which one session watches bo.
+fn watched() -> WatchTable {
+    let table = WatchTable::new();
+    table.watch(&bo(), WATCHER);
+    table
+}
+
+/// Whether the watcher is told.
+fn tells(table: &WatchTable, standing: &Standing, now: Instant) -> bool {
+    table.absorb(standing, now).is_some_and(|(_, absorbed)| !absorbed.tell.is_empty())
+}
+
+fn shown(table: &WatchTable) -> (Availability, u64) {
+    let state = table.state(&bo()).unwrap();
+    (state.state, state.version)
+}
+
+#[test]
+fn news_is_told_once_and_older_news_never() {
+    let (table, now) = (watched(), Instant::now());
+    assert!(tells(&table, &offline(3), now), "the first that is known");
+    assert!(tells(&table, &online(5), now));
+    for old in [online(5), offline(4), offline(3)] {
+        assert!(!tells(&table, &old, now));
+    }
+    assert_eq!(shown(&table), (Availability::Online, 5));
+}
+
+#[test]
+fn a_held_loss_is_shown_when_it_is_confirmed_and_not_before() {
+    let (table, now) = (watched(), Instant::now());
+    tells(&table, &online(1), now);
+    let (user, absorbed) = table.absorb(&held(2), now).unwrap();
+    assert_eq!(absorbed.hold, Some(now + GRACE));
+    assert_eq!(shown(&table).0, Availability::Online);
+    assert!(table.due_of(&[user], now).is_empty());
+    assert_eq!(table.due_of(&[user], now + GRACE), [bo()]);
+    assert!(tells(&table, &offline(2), now + GRACE));
+    assert!(table.due_of(&[user], now + GRACE).is_empty());
+}
+
+#[test]
+fn a_return_within_grace_is_a_flap_and_tells_nobody() {
+    let (table, now) = (watched(), Instant::now());
+    tells(&table, &online(1), now);
+    table.absorb(&held(2), now);
+    let (user, absorbed) = table.absorb(&online(3), now).unwrap();
+    assert!(absorbed.flap && absorbed.tell.is_empty());
+    assert!(table.due_of(&[user], now + GRACE).is_empty());
+    assert!(!tells(&table, &offline(2), now + GRACE), "a late confirmation of the old loss");
+}
+
+#[test]
+fn a_user_of_whom_the_store_has_no_trace_is_shown_until_that_has_lasted() {
+    let (table, now) = (watched(), Instant::now());
+    let untraced = Standing { user: bo(), view: View::NEVER_SEEN, held: None };
+    tells(&table, &online(9), now);
+    let (_, absorbed) = table.absorb(&untraced, now).unwrap();
+    let due = absorbed.hold.unwrap();
+    assert!(!tells(&table, &untraced, due - Duration::from_millis(1)));
+    assert!(tells(&table, &untraced, due));
+    assert_eq!(shown(&table), (Availability::Offline, 10));
+    assert!(tells(&table, &online(20), due), "and is back with the next sign of life");
+}
+
+#[test]
+fn a_move_to_another_gateway_is_known_and_not_told() {
+    let (table, now) = (watched(), Instant::now());
+    let on = |gateway: &str| {
+        let mut standing = online(1);
+        standing.view.gateways = vec![gateway.to_owned()];
+        standing
+    };
+    let user = table.absorb(&on("g1"), now).unwrap().0;
+    assert!(!tells(&table, &on("g2"), now));
+    assert_eq!(table.users_on(user.shard(), "g2"), [bo()]);
+    assert!(table.users_on(user.shard(), "g1").is_empty());
+}
+
+#[test]
+fn an_encoded_state_is_shared_until_it_changes() {
+    let (table, now) = (watched(), Instant::now());
+    let user = table.absorb(&online(1), now).unwrap().0;
+    let first = table.frame(user, Format::Json).unwrap();
+    assert_eq!(first.as_ptr(), table.frame(user, Format::Json).unwrap().as_ptr());
+    let mut changed = online(2);
+    changed.view.devices = vec![Device::new("ios").unwrap()];
+    table.absorb(&changed, now);
+    assert!(table.frame(user, Format::Json).unwrap() != first);
+}
+
+#[test]
+fn the_last_watcher_takes_the_user_along() {
+    let table = watched();
+    let user = table.watch(&bo(), ConnId(8));
+    table.unwatch(user, WATCHER);
+    assert_eq!(table.size(), (1, 1));
+    table.unwatch(user, ConnId(8));
+    assert_eq!(table.size(), (0, 0));
+    assert!(table.find(&bo()).is_none());
+    assert!(table.absorb(&online(1), Instant::now()).is_none());
+}
+
+/// The truth of a random history, told in random order, in parts, and more than once: what is shown never goes back to
+/// an older version, and is the truth once the store was read at the end.
+#[test]
+fn news_in_any_order_never_moves_a_dot_backwards_and_ends_at_the_truth() {
+    for seed in 0..2000 {
+        let mut random = fastrand::Rng::with_seed(seed);
+        let mut history = vec![offline(1)];
+        for version in 2..random.u64(3..30) {
+            let was_online = history.last().unwrap().view.is_online();
+            history.push(match was_online {
+                true if random.bool() => held(version),
+                true => offline(version),
+                false => online(version),
+            });
+        }
+        let truth = history.last().unwrap().view.clone();
+        let mut news: Vec<Standing> = history.into_iter().filter(|_| random.u8(..4) > 0).collect();
+        news.extend(news.clone().into_iter().filter(|_| random.bool()));
+        random.shuffle(&mut news);
+
+        let (table, start) = (watched(), Instant::now());
+        let mut latest = 0;
+        for standing in &news {
+            table.absorb(standing, start);
+            let version = table.state(&bo()).map_or(0, |state| state.version);
+            assert!(version >= latest, "seed {seed}: {version} after {latest}");
+            latest = version;
+        }
+        let last = Standing { user: bo(), view: truth.clone(), held: None };
+        table.absorb(&last, start + GRACE);
+        assert_eq!(shown(&table), (truth.state, truth.version), "seed {seed}");
+    }
+}

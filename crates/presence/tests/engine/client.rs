@@ -1,0 +1,93 @@
+//! A client without a socket: reads what its session is told to do, and keeps the states that it is sent.
+
+use std::collections::HashMap;
+use std::future::poll_fn;
+use std::time::Duration;
+
+use presence::store::embedded::EmbeddedHub;
+use presence::{Config, Joining, Metrics, Presence, Request, Session, Work};
+use presence_protocol::{
+    CloseReason, Device, Format, GatewayMessage, Status, UserId, UserState, decode_gateway,
+};
+use tokio::time::timeout;
+
+pub(crate) fn user(name: &str) -> UserId {
+    UserId::new(name).unwrap()
+}
+
+/// A gateway's presence on a store of its own.
+pub(crate) fn presence(config: &Config) -> Presence {
+    let opened = EmbeddedHub::new(config.clone()).open("g");
+    Presence::start(config.clone(), opened, Metrics::default())
+}
+
+pub(crate) struct Client {
+    pub(crate) session: Session,
+    pub(crate) view: HashMap<UserId, UserState>,
+    /// How many states were pushed, snapshots not counted.
+    pub(crate) pushed: usize,
+}
+
+/// What a session's task was told to do.
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) enum Told {
+    Message,
+    Ping,
+    Close(CloseReason),
+}
+
+impl Client {
+    pub(crate) fn join(
+        presence: &Presence,
+        name: &str,
+        device: Option<&str>,
+        status: Option<Status>,
+    ) -> Self {
+        let device = device.map(|label| Device::new(label).unwrap());
+        let joining = Joining { user: user(name), device, status, format: Format::Json };
+        Self { session: presence.join(joining), view: HashMap::new(), pushed: 0 }
+    }
+
+    pub(crate) fn watch(&self, names: &[&str]) {
+        let users = names.iter().map(|name| user(name)).collect();
+        self.session.request(Request::Watch { users, id: None });
+    }
+
+    /// The next thing to do within this time.
+    pub(crate) async fn told_within(&mut self, time: Duration) -> Option<Told> {
+        let work = timeout(time, poll_fn(|cx| self.session.poll_work(cx))).await.ok()?;
+        Some(match work {
+            Work::Ping => Told::Ping,
+            Work::Close(reason) => Told::Close(reason),
+            Work::Frame(frame) => {
+                self.read(decode_gateway(Format::Json, &frame).unwrap());
+                Told::Message
+            }
+        })
+    }
+
+    /// Answers Pings and reads messages for so long.
+    pub(crate) async fn live_for(&mut self, time: Duration) {
+        let end = tokio::time::Instant::now() + time;
+        while let Some(told) = self.told_within(end - tokio::time::Instant::now()).await {
+            assert!(!matches!(told, Told::Close(_)), "{told:?}");
+            self.session.heard();
+        }
+    }
+
+    fn read(&mut self, message: GatewayMessage) {
+        let states = match message {
+            GatewayMessage::Presence { users } => {
+                self.pushed += users.len();
+                users
+            }
+            GatewayMessage::Snapshot { users, .. } => users,
+            other => panic!("{other:?}"),
+        };
+        for state in states {
+            let known = self.view.get(&state.user).map_or(0, |known| known.version);
+            assert!(state.version >= known, "{state:?} after version {known}");
+            self.view.insert(state.user.clone(), state);
+        }
+    }
+}

@@ -1,0 +1,86 @@
+//! When a session that falls silent is asked, given up, and shown offline.
+
+use std::time::Duration;
+
+use presence::Config;
+use presence_protocol::{Availability, CloseReason};
+use tokio::time::Instant;
+
+use crate::client::{Client, Told, presence, user};
+
+/// How coarse the wheel is, and what tasks take on a machine whose time the test moves.
+const SLACK: Duration = Duration::from_millis(150);
+
+#[tokio::test(start_paused = true)]
+async fn a_silent_client_is_pinged_each_heartbeat_and_given_up_at_the_ttl() {
+    let config = Config::default();
+    let presence = presence(&config);
+    let start = Instant::now();
+    let mut client = Client::join(&presence, "bo", None, None);
+    for beat in [1, 2] {
+        assert_eq!(client.told_within(config.ttl).await, Some(Told::Ping));
+        let late = start.elapsed() - config.heartbeat * beat;
+        assert!(late < SLACK, "{late:?}");
+    }
+    let close = Told::Close(CloseReason::NoHeartbeat);
+    assert_eq!(client.told_within(config.ttl).await, Some(close));
+    assert!(start.elapsed() >= config.ttl);
+    assert!(start.elapsed() < config.ttl + SLACK, "{:?}", start.elapsed());
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_client_that_answers_lives_for_ever() {
+    let config = Config::default();
+    let presence = presence(&config);
+    let mut watcher = Client::join(&presence, "ana", None, None);
+    let mut client = Client::join(&presence, "bo", None, None);
+    watcher.watch(&["bo"]);
+    let both = async {
+        tokio::join!(watcher.live_for(10 * config.ttl), client.live_for(10 * config.ttl))
+    };
+    both.await;
+    assert_eq!(watcher.view[&user("bo")].state, Availability::Online);
+    assert!(watcher.pushed <= 1, "a change was shown where there was none");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_silent_death_is_shown_after_ttl_and_grace_and_not_before() {
+    let config = Config::default();
+    let presence = presence(&config);
+    let mut watcher = Client::join(&presence, "ana", None, None);
+    let silent = Client::join(&presence, "bo", None, None);
+    let heard = Instant::now();
+    watcher.watch(&["bo"]);
+    watcher.live_for(config.ttl + config.grace - SLACK).await;
+    assert_eq!(watcher.view[&user("bo")].state, Availability::Online);
+    watcher.live_for(2 * SLACK).await;
+    assert_eq!(watcher.view[&user("bo")].state, Availability::Offline, "{:?}", heard.elapsed());
+    drop(silent);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_token_that_expires_closes_its_session_then_unless_it_was_renewed() {
+    let presence = presence(&Config::default());
+    let start = Instant::now();
+    let mut client = Client::join(&presence, "bo", None, None);
+    client.session.expire_after(Duration::from_secs(3));
+    client.session.expire_after(Duration::from_secs(5));
+    let close = Told::Close(CloseReason::TokenExpired);
+    assert_eq!(client.told_within(Duration::from_secs(8)).await, Some(close));
+    let late = start.elapsed() - Duration::from_secs(5);
+    assert!(late < SLACK, "{late:?}");
+}
+
+#[tokio::test(start_paused = true)]
+async fn the_time_in_which_the_process_was_stopped_counts_against_nobody() {
+    let config = Config::default();
+    let presence = presence(&config);
+    let start = Instant::now();
+    let mut client = Client::join(&presence, "bo", None, None);
+    assert_eq!(client.told_within(config.ttl).await, Some(Told::Ping));
+    let stop = Duration::from_mins(1);
+    tokio::time::advance(stop).await;
+    while client.told_within(config.ttl).await == Some(Told::Ping) {}
+    let silent = start.elapsed() - stop;
+    assert!(silent >= config.ttl && silent < config.ttl + SLACK, "{silent:?}");
+}
