@@ -5,7 +5,7 @@ CARGO ?= cargo
 ARGS ?=
 
 .DEFAULT_GOAL := help
-.PHONY: help run test setup lint nextest doctest
+.PHONY: help run test setup lint cargo-test
 
 help: ## List the commands
 	@grep -hE '^[a-z]+:.*## ' $(MAKEFILE_LIST) | awk -F ':.*## ' '{ printf "make %-8s %s\n", $$1, $$2 }'
@@ -13,7 +13,7 @@ help: ## List the commands
 run: ## Build and start a gateway with its demo page, on this machine alone
 	$(CARGO) run --release --locked --package presence-gateway --bin presence-gateway -- --dev $(ARGS)
 
-test: setup lint nextest doctest ## Check the format, the lints and every test
+test: setup lint cargo-test ## Check the format, the lints and every test
 
 setup: ## Install what the tests need and this machine lacks
 	@scripts/setup
@@ -22,14 +22,6 @@ lint:
 	$(CARGO) fmt --all --check
 	$(CARGO) clippy --workspace --all-targets --locked -- -D warnings
 
-# cargo test runs the same tests where nextest is missing; nextest runs each in its own process.
-nextest:
-	@if $(CARGO) nextest --version >/dev/null 2>&1; then \
-		$(CARGO) nextest run --workspace --locked --no-fail-fast; \
-	else \
-		$(CARGO) test --workspace --all-targets --locked --no-fail-fast; \
-	fi
-
-# Neither of the two above runs the examples in doc comments.
-doctest:
-	$(CARGO) test --workspace --doc --locked
+# Each test binary starts one Redis for all of its tests, where one process per test would start one for each.
+cargo-test:
+	$(CARGO) test --workspace --locked --no-fail-fast

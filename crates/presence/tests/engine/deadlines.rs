@@ -35,9 +35,8 @@ async fn a_client_that_answers_lives_for_ever() {
     let mut watcher = Client::join(&presence, "ana", None, None);
     let mut client = Client::join(&presence, "bo", None, None);
     watcher.watch(&["bo"]);
-    let both = async {
-        tokio::join!(watcher.live_for(10 * config.ttl), client.live_for(10 * config.ttl))
-    };
+    let both =
+        async { tokio::join!(watcher.live_for(10 * config.ttl), client.live_for(10 * config.ttl)) };
     both.await;
     assert_eq!(watcher.view[&user("bo")].state, Availability::Online);
     assert!(watcher.pushed <= 1, "a change was shown where there was none");

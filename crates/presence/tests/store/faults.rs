@@ -3,10 +3,10 @@
 use std::time::{Duration, Instant};
 
 use presence::Config;
-use presence::store::{Cause, Event};
+use presence::store::{Cause, Claim, Event};
 use presence_testkit::{RedisServer, eventually};
 
-use crate::world::{Gateway, PATIENCE, World, join, quick, slow, user};
+use crate::world::{Gateway, PATIENCE, World, join, leave, quick, slow, user};
 
 fn is_gap(event: &Event) -> bool {
     matches!(event, Event::Gap)
@@ -50,6 +50,23 @@ async fn a_redis_that_restarts_with_nothing_is_healed() {
 #[tokio::test]
 async fn a_cluster_that_restarts_with_nothing_is_healed() {
     a_restart_with_nothing_heals(RedisServer::start_cluster()).await;
+}
+
+#[tokio::test]
+async fn a_loss_that_had_to_wait_for_the_store_is_held_back_nonetheless() {
+    let server = RedisServer::start();
+    let world = World::on(&server, slow());
+    let (waiting, other) = (world.gateway("waiting").await, world.gateway("other").await);
+    waiting.join("ana", "ios").await;
+    server.pause();
+    waiting.apply_until_unreachable(join("bo", "ios")).await;
+    server.resume();
+    let long_ago = Claim { age: 2 * world.config.grace, ..leave("ana", Cause::Closed) };
+    waiting.apply_until_taken(long_ago).await;
+    let standing = other.look("ana").await;
+    assert!(!standing.view.is_online() && standing.shown().is_online(), "{standing:?}");
+    other.join("ana", "ios").await;
+    assert!(waiting.look("ana").await.held.is_none(), "she was back elsewhere all the time");
 }
 
 async fn heard_after_gap(g: &mut Gateway) {

@@ -54,7 +54,7 @@ impl Scripts {
         claims: &[Claim],
         forgive: Duration,
     ) -> Result<(), StoreError> {
-        let rows = claims.iter().map(|claim| ClaimRow::new(claim, &self.options));
+        let rows = claims.iter().map(|claim| ClaimRow::new(claim, &self.options, forgive));
         let parts = self.split(rows.map(|row| (row.bucket, row)));
         let calls =
             parts.into_iter().map(|(bucket, rows)| self.call(&self.apply, bucket, rows, forgive));
@@ -227,8 +227,11 @@ struct ClaimRow<'a> {
 }
 
 impl<'a> ClaimRow<'a> {
-    fn new(claim: &'a Claim, options: &RedisOptions) -> Self {
-        let hold = claim.cause.hold(options.config.ttl, options.config.grace).unwrap_or_default();
+    /// A loss that had to wait for the store is held back a little nonetheless: its user may be back on a gateway that
+    /// had to wait as well.
+    fn new(claim: &'a Claim, options: &RedisOptions, forgive: Duration) -> Self {
+        let hold = claim.cause.hold(options.config.ttl, options.config.grace);
+        let hold = hold.map(|hold| hold.saturating_sub(claim.age).max(forgive));
         let contribution = claim.contribution.as_ref();
         let status = contribution.and_then(|contribution| contribution.status.as_ref());
         Self {
@@ -241,7 +244,7 @@ impl<'a> ClaimRow<'a> {
             },
             status_age_ms: status.map_or(-1, |status| millis(status.age).cast_signed()),
             cause: claim.cause.as_str(),
-            hold_ms: millis(hold.saturating_sub(claim.age)),
+            hold_ms: millis(hold.unwrap_or_default()),
             silence_ms: millis(claim.silence),
             online_ms: contribution.map_or(0, |contribution| millis(contribution.online_for)),
         }
