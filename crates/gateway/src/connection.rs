@@ -10,21 +10,19 @@
 mod closing;
 mod limiter;
 mod opening;
+mod wire;
 
 use std::future::{Future, poll_fn};
-use std::pin::Pin;
-use std::task::{Context, Poll, ready};
+use std::task::{Context, Poll};
 
-use futures::{Sink, Stream};
 use presence::{Request, Session, Work};
 use presence_protocol::{
     ClientMessage, CloseReason, ErrorCode, ErrorMessage, Format, Hello, RequestId, UserId,
     decode_client,
 };
 use tokio::net::TcpStream;
-use tokio::time::{Sleep, sleep};
 use tokio_tungstenite::WebSocketStream;
-use tokio_tungstenite::tungstenite::{Bytes, Error, Message, Utf8Bytes};
+use tokio_tungstenite::tungstenite::{Bytes, Message};
 use tracing::debug;
 
 use crate::app::SharedApp;
@@ -32,6 +30,7 @@ use crate::auth::{Identity, Permission};
 use crate::metrics::{CloseLabel, CodeLabel};
 use limiter::{Limiter, Verdict};
 use opening::Opened;
+use wire::Wire;
 
 pub(crate) type Socket = WebSocketStream<TcpStream>;
 
@@ -99,7 +98,7 @@ fn live<'a>(
 
 /// A socket with its session.
 struct Connection<'a> {
-    socket: &'a mut Socket,
+    wire: Wire<'a>,
     app: &'a SharedApp,
     session: Session,
     /// Which of this gateway's sessions it is.
@@ -107,10 +106,6 @@ struct Connection<'a> {
     format: Format,
     may_watch: Permission,
     limiter: Limiter,
-    /// Something was written and has not left yet; no more is taken from the session until it has.
-    unflushed: bool,
-    /// While the socket takes nothing: when it is given up.
-    given_up: Option<Pin<Box<Sleep>>>,
     /// Whose turn it is, so that neither a flood from the client nor one to it starves the other.
     reads_first: bool,
 }
@@ -119,15 +114,13 @@ impl<'a> Connection<'a> {
     fn new(socket: &'a mut Socket, app: &'a SharedApp, opened: Opened, format: Format) -> Self {
         let Opened { session, number, may_watch } = opened;
         Self {
-            socket,
+            wire: Wire::new(socket, format, app.settings.write_timeout),
             app,
             session,
             number,
             format,
             may_watch,
             limiter: Limiter::default(),
-            unflushed: false,
-            given_up: None,
             reads_first: false,
         }
     }
@@ -149,7 +142,7 @@ impl<'a> Connection<'a> {
     }
 
     fn poll_event(&mut self, cx: &mut Context<'_>) -> Poll<Event> {
-        if let Err(end) = self.flush(cx) {
+        if let Err(end) = self.wire.flush(cx) {
             return Poll::Ready(Event::End(end));
         }
         self.reads_first = !self.reads_first;
@@ -166,59 +159,22 @@ impl<'a> Connection<'a> {
     }
 
     fn poll_message(&mut self, cx: &mut Context<'_>) -> Poll<Event> {
-        let read = ready!(Pin::new(&mut *self.socket).poll_next(cx));
-        Poll::Ready(match read {
-            Some(Ok(message)) => Event::Message(message),
-            Some(Err(error)) => Event::End(end_of(&error)),
-            None => Event::End(End::Peer),
-        })
+        self.wire.poll_message(cx).map(|read| read.map_or_else(Event::End, Event::Message))
     }
 
     fn poll_work(&mut self, cx: &mut Context<'_>) -> Poll<Event> {
-        if self.unflushed {
+        if self.wire.is_busy() {
             return Poll::Pending;
         }
         self.session.poll_work(cx).map(Event::Work)
     }
 
-    /// Lets go what was written; gives the socket up when it takes nothing for too long.
-    fn flush(&mut self, cx: &mut Context<'_>) -> Result<(), End> {
-        if !self.unflushed {
-            return Ok(());
-        }
-        match Pin::new(&mut *self.socket).poll_flush(cx) {
-            Poll::Ready(Ok(())) => {
-                self.unflushed = false;
-                self.given_up = None;
-                Ok(())
-            }
-            Poll::Ready(Err(error)) => Err(end_of(&error)),
-            Poll::Pending => {
-                let timeout = self.app.settings.write_timeout;
-                let given_up = self.given_up.get_or_insert_with(|| Box::pin(sleep(timeout)));
-                match given_up.as_mut().poll(cx) {
-                    Poll::Ready(()) => Err(End::Close(CloseReason::TooSlow)),
-                    Poll::Pending => Ok(()),
-                }
-            }
-        }
-    }
-
     fn work(&mut self, work: Work) -> Result<(), End> {
         match work {
-            Work::Frame(frame) => self.send(frame),
-            Work::Ping => self.write(Message::Ping(Bytes::new())),
+            Work::Frame(frame) => self.wire.send(frame),
+            Work::Ping => self.wire.ping(),
             Work::Close(reason) => Err(End::Close(reason)),
         }
-    }
-
-    fn send(&mut self, frame: Bytes) -> Result<(), End> {
-        self.write(as_message(self.format, frame)?)
-    }
-
-    fn write(&mut self, message: Message) -> Result<(), End> {
-        self.unflushed = true;
-        Pin::new(&mut *self.socket).start_send(message).map_err(|error| end_of(&error))
     }
 
     fn receive(&mut self, message: Message) -> Result<(), End> {
@@ -230,8 +186,7 @@ impl<'a> Connection<'a> {
         };
         let frame = match message {
             Message::Ping(_) => {
-                // The Pong was queued by the socket itself, and leaves with the next flush.
-                self.unflushed = true;
+                self.wire.pong_was_queued();
                 return Ok(());
             }
             Message::Close(_) => return Err(End::Peer),
@@ -311,7 +266,7 @@ impl<'a> Connection<'a> {
     }
 
     fn welcome(&mut self) -> Result<(), End> {
-        self.send(self.session.welcome(self.app.session_id(self.number)))
+        self.wire.send(self.session.welcome(self.app.session_id(self.number)))
     }
 
     fn refuse(&self, error: ErrorMessage) {
@@ -329,29 +284,4 @@ impl<'a> Connection<'a> {
 
 fn refusal(code: ErrorCode, message: String) -> ErrorMessage {
     ErrorMessage { code, message, id: None, users: Vec::new() }
-}
-
-fn as_message(format: Format, frame: Bytes) -> Result<Message, End> {
-    match format {
-        Format::MsgPack => Ok(Message::Binary(frame)),
-        Format::Json => Utf8Bytes::try_from(frame)
-            .map(Message::Text)
-            .map_err(|_| End::Close(CloseReason::GoingAway)),
-    }
-}
-
-/// What a failed read or write says about the peer.
-fn end_of(error: &Error) -> End {
-    debug!(%error, "a socket failed");
-    match error {
-        Error::Capacity(_) => End::Close(CloseReason::TooLarge),
-        Error::Utf8(_) => End::Close(CloseReason::NotUtf8),
-        Error::Protocol(broken) if !is_gone(broken) => End::Close(CloseReason::ProtocolError),
-        _ => End::Peer,
-    }
-}
-
-fn is_gone(broken: &tokio_tungstenite::tungstenite::error::ProtocolError) -> bool {
-    use tokio_tungstenite::tungstenite::error::ProtocolError;
-    matches!(broken, ProtocolError::ResetWithoutClosingHandshake | ProtocolError::SendAfterClosing)
 }

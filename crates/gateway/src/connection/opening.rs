@@ -12,7 +12,8 @@ use tokio::time::timeout;
 use tokio_tungstenite::tungstenite::Message;
 use tracing::debug;
 
-use super::{End, Socket, as_message, end_of};
+use super::wire::{as_message, end_of};
+use super::{End, Socket};
 use crate::app::SharedApp;
 use crate::auth::{AuthError, Identity, Permission};
 

@@ -25,10 +25,11 @@ pub(super) struct Watched {
     encoded: [Option<Box<Encoded>>; 2],
 }
 
-/// A view that is not shown before it is due, and was confirmed then.
+/// A loss that is not shown before it is due, and was confirmed then.
 struct Pending {
     due: Instant,
-    view: View,
+    /// The view to show; none when the store has no trace of the user.
+    view: Option<View>,
 }
 
 /// A state in one format: as a fragment, and as a frame of its own.
@@ -64,8 +65,13 @@ impl Watched {
 
     /// Whether the user, as last heard, has a session on this gateway.
     pub(super) fn is_on(&self, gateway: &str) -> bool {
-        let latest = self.pending.as_ref().map(|pending| &pending.view).or(self.shown.as_ref());
-        latest.is_some_and(|view| view.gateways.iter().any(|on| on == gateway))
+        self.latest().is_some_and(|view| view.gateways.iter().any(|on| on == gateway))
+    }
+
+    /// The latest view that is known: the one that is held back, or else the one that is shown.
+    fn latest(&self) -> Option<&View> {
+        let pending = self.pending.as_ref().and_then(|pending| pending.view.as_ref());
+        pending.or(self.shown.as_ref())
     }
 
     pub(super) fn remove_watcher(&mut self, conn: ConnId) {
@@ -112,7 +118,8 @@ impl Watched {
             return Absorbed::default();
         };
         let due = now + held.remaining;
-        if let Some(pending) = self.pending.as_mut().filter(|p| p.view.version == view.version) {
+        let repeated = self.latest().is_some_and(|latest| latest.version == view.version);
+        if let Some(pending) = self.pending.as_mut().filter(|_| repeated) {
             pending.due = due;
             return Absorbed { hold: Some(due), ..Absorbed::default() };
         }
@@ -125,15 +132,15 @@ impl Watched {
         } else {
             Absorbed::default()
         };
-        self.pending = Some(Box::new(Pending { due, view: view.clone() }));
+        self.pending = Some(Box::new(Pending { due, view: Some(view.clone()) }));
         Absorbed { hold: Some(due), ..absorbed }
     }
 
     fn is_news(&self, standing: &Standing) -> bool {
-        let Some(shown) = &self.shown else { return true };
-        let known = self.pending.as_ref().map_or(shown.version, |pending| pending.view.version);
+        let Some(latest) = self.latest() else { return true };
         let settled = self.pending.is_some() && standing.held.is_none();
-        standing.view.version > known || (standing.view.version == known && settled)
+        standing.view.version > latest.version
+            || (standing.view.version == latest.version && settled)
     }
 
     /// A user may come to live on other gateways with nothing to be seen of it.
@@ -143,26 +150,28 @@ impl Watched {
         }
     }
 
+    /// The answer may also be an old one, read before the user first came: then a later one shows the user alive.
     fn absorb_untraced(&mut self, now: Instant) -> Absorbed {
         match &self.pending {
             Some(pending) if pending.due > now => Absorbed::default(),
-            Some(pending) => self.show(pending.view.clone()),
+            Some(_) => {
+                let version = self.latest().map_or(0, |latest| latest.version) + 1;
+                self.show(View { version, ..View::NEVER_SEEN })
+            }
             None => {
-                let version = self.shown.as_ref().map_or(0, |shown| shown.version) + 1;
-                let view = View { version, ..View::NEVER_SEEN };
                 let due = now + UNTRACED_GRACE;
-                self.pending = Some(Box::new(Pending { due, view }));
+                self.pending = Some(Box::new(Pending { due, view: None }));
                 Absorbed { hold: Some(due), ..Absorbed::default() }
             }
         }
     }
 
     fn show(&mut self, view: View) -> Absorbed {
-        let pending = self.pending.take();
+        let held = self.pending.take().is_some_and(|pending| pending.view.is_some());
         let same = self.shown.as_ref().is_some_and(|shown| shown.looks_like(&view));
         self.shown = Some(view);
         self.encoded = [None, None];
         let tell = if same { Vec::new() } else { self.watchers.clone() };
-        Absorbed { tell, hold: None, flap: same && pending.is_some() }
+        Absorbed { tell, hold: None, flap: same && held }
     }
 }

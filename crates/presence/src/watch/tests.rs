@@ -101,6 +101,19 @@ fn a_user_of_whom_the_store_has_no_trace_is_shown_until_that_has_lasted() {
 }
 
 #[test]
+fn an_answer_from_before_the_user_first_came_does_no_harm() {
+    let (table, now) = (watched(), Instant::now());
+    let untraced = Standing { user: bo(), view: View::NEVER_SEEN, held: None };
+    tells(&table, &online(9), now);
+    let (user, absorbed) = table.absorb(&untraced, now).unwrap();
+    let due = absorbed.hold.unwrap();
+    assert_eq!(table.due_of(&[user], due), [bo()]);
+    assert!(!tells(&table, &online(9), due), "the store knows the user after all");
+    assert!(table.due_of(&[user], due).is_empty());
+    assert_eq!(shown(&table), (Availability::Online, 9));
+}
+
+#[test]
 fn a_move_to_another_gateway_is_known_and_not_told() {
     let (table, now) = (watched(), Instant::now());
     let on = |gateway: &str| {

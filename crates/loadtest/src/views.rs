@@ -1,0 +1,94 @@
+//! What one connection knows of the users it watches: a client's view, in twelve bytes each.
+//!
+//! It drops states that are not newer, as the contract asks of a client, so that a run can tell
+//! a dot that really flickered from a message that came late.
+
+/// A version and, in the lowest bit, whether it says online. Versions are below 2^53.
+type Packed = u64;
+
+/// Nothing was said yet, so that any version is newer.
+const UNKNOWN: Packed = 0;
+
+/// The view of one connection.
+#[derive(Debug)]
+pub(crate) struct Views {
+    /// Indexes of the watched users, sorted.
+    users: Box<[u32]>,
+    states: Box<[Packed]>,
+    online: u32,
+}
+
+/// What a state did to the view.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Change {
+    CameOnline,
+    WentOffline,
+    /// It is the same dot.
+    None,
+    /// The state is not newer, or not of a watched user.
+    Dropped,
+}
+
+impl Views {
+    pub(crate) fn new(mut users: Vec<u32>) -> Self {
+        users.sort_unstable();
+        let states = vec![UNKNOWN; users.len()].into();
+        Self { users: users.into(), states, online: 0 }
+    }
+
+    pub(crate) fn users(&self) -> &[u32] {
+        &self.users
+    }
+
+    /// How many are seen online.
+    pub(crate) fn online(&self) -> u32 {
+        self.online
+    }
+
+    /// Takes in what was said of a user.
+    pub(crate) fn take(&mut self, user: u32, version: u64, is_online: bool) -> Change {
+        let Ok(at) = self.users.binary_search(&user) else { return Change::Dropped };
+        let old = self.states[at];
+        // One more than the version, as a user who was never seen has version 0.
+        let new = (version + 1) << 1 | u64::from(is_online);
+        if new >> 1 <= old >> 1 {
+            return Change::Dropped;
+        }
+        self.states[at] = new;
+        match (old & 1 == 1, is_online) {
+            (false, true) => {
+                self.online += 1;
+                Change::CameOnline
+            }
+            (true, false) => {
+                self.online -= 1;
+                Change::WentOffline
+            }
+            _ => Change::None,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_newer_states_of_watched_users_change_the_view() {
+        let mut views = Views::new(vec![7, 3]);
+        let table = [
+            (3, 0, false, Change::None),
+            (3, 5, true, Change::CameOnline),
+            (3, 5, false, Change::Dropped),
+            (3, 4, false, Change::Dropped),
+            (3, 6, true, Change::None),
+            (3, 7, false, Change::WentOffline),
+            (4, 9, true, Change::Dropped),
+            (7, (1 << 53) - 1, true, Change::CameOnline),
+        ];
+        for (user, version, is_online, change) in table {
+            assert_eq!(views.take(user, version, is_online), change, "{user} {version}");
+        }
+        assert_eq!(views.online(), 1);
+    }
+}
