@@ -22,6 +22,7 @@ lint:
 	$(CARGO) fmt --all --check
 	$(CARGO) clippy --workspace --all-targets --locked -- -D warnings
 
-# Each test binary starts one Redis for all of its tests, where one process per test would start one for each.
+# Each test binary starts one Redis for all of its tests, where one process per test would start one for each. More
+# threads than cores, since the tests mostly wait.
 cargo-test:
-	$(CARGO) test --workspace --locked --no-fail-fast
+	RUST_TEST_THREADS=6 $(CARGO) test --workspace --locked --no-fail-fast

@@ -63,9 +63,11 @@ pub(crate) fn run(
 ) -> impl Future<Output = ()> + Send {
     async move {
         let others = app.metrics.connections.inc();
-        let end = if others < i64::from(app.settings.max_connections) {
+        let has_room = others < i64::from(app.settings.max_connections);
+        let end = if has_room {
             live(&mut socket, &app, format, identity).await
         } else {
+            app.metrics.connections.dec();
             End::Close(CloseReason::Overloaded)
         };
         let label = match end {
@@ -74,7 +76,9 @@ pub(crate) fn run(
         };
         app.metrics.closes.get_or_create(&label).inc();
         Box::pin(closing::close(&mut socket, end)).await;
-        app.metrics.connections.dec();
+        if has_room {
+            app.metrics.connections.dec();
+        }
     }
 }
 

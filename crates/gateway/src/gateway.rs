@@ -25,7 +25,7 @@ const CLOSED_POLL: Duration = Duration::from_millis(10);
 const GATEWAY_ID_LEN: usize = 8;
 const METRICS_PREFIX: &str = "presence";
 
-/// A running gateway. Dropping it stops it at once, as a crash would.
+/// A running gateway. Dropping it ends its listener; its sockets live on until the runtime ends.
 pub struct Gateway {
     app: SharedApp,
     server: Server,

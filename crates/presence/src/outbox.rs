@@ -153,11 +153,7 @@ impl Outbox {
 
     /// The user's state changed.
     pub(crate) fn mark(&self, user: UserRef) {
-        self.wake_after(|inner| {
-            if let Err(at) = inner.dirty.binary_search(&user) {
-                inner.dirty.insert(at, user);
-            }
-        });
+        self.wake_after(|inner| inner.mark(user));
     }
 
     /// An answer, which is dropped when too many wait already.
@@ -165,12 +161,17 @@ impl Outbox {
         self.reply_with(&[], || frame);
     }
 
-    /// An answer that carries the latest state of these users, so that they need not be pushed as well.
+    /// An answer that carries the latest state of these users, so that they need not be pushed as well. When too many
+    /// answers wait already it is dropped, and they are pushed after all.
     pub(crate) fn reply_with(&self, covered: &[UserRef], encode: impl FnOnce() -> Bytes) {
         self.wake_after(|inner| {
             if inner.replies.len() < REPLIES_LEN_MAX {
                 inner.cover(covered);
                 inner.replies.push_back(encode());
+            } else {
+                for user in covered {
+                    inner.mark(*user);
+                }
             }
         });
     }
@@ -245,6 +246,12 @@ impl Inner {
         }
         let rest = self.dirty.split_off(self.dirty.len().min(USERS_PER_FRAME));
         Some(std::mem::replace(&mut self.dirty, rest))
+    }
+
+    fn mark(&mut self, user: UserRef) {
+        if let Err(at) = self.dirty.binary_search(&user) {
+            self.dirty.insert(at, user);
+        }
     }
 
     /// These users' latest states are on their way.

@@ -1,6 +1,8 @@
 //! The engine on the embedded store, with time that the tests move: deadlines, grace, and random histories against a
 //! model. No sockets; a client is what reads a session's work.
 
+#![allow(clippy::unchecked_time_subtraction, reason = "a test that subtracts too much is to fail")]
+
 #[path = "engine/client.rs"]
 mod client;
 #[path = "engine/deadlines.rs"]

@@ -12,7 +12,7 @@ use presence_protocol::{
 use tokio::time::timeout;
 
 pub(crate) fn user(name: &str) -> UserId {
-    UserId::new(name).unwrap()
+    UserId::new(name).expect("a user id")
 }
 
 /// A gateway's presence on a store of its own.
@@ -43,7 +43,7 @@ impl Client {
         device: Option<&str>,
         status: Option<Status>,
     ) -> Self {
-        let device = device.map(|label| Device::new(label).unwrap());
+        let device = device.map(|label| Device::new(label).expect("a device label"));
         let joining = Joining { user: user(name), device, status, format: Format::Json };
         Self { session: presence.join(joining), view: HashMap::new(), pushed: 0 }
     }
@@ -60,7 +60,7 @@ impl Client {
             Work::Ping => Told::Ping,
             Work::Close(reason) => Told::Close(reason),
             Work::Frame(frame) => {
-                self.read(decode_gateway(Format::Json, &frame).unwrap());
+                self.read(decode_gateway(Format::Json, &frame).expect("a frame"));
                 Told::Message
             }
         })

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use fastrand::Rng;
 use presence::Config;
-use presence_protocol::{Availability, Show, Status};
+use presence_protocol::{Availability, Device, Show, Status};
 
 use crate::client::{Client, presence, user};
 
@@ -13,10 +13,13 @@ const USERS: [&str; 3] = ["bo", "cy", "di"];
 const DEVICES: [Option<&str>; 3] = [None, Some("ios"), Some("web")];
 const SHOWS: [Show; 4] = [Show::Online, Show::Away, Show::Busy, Show::Invisible];
 
-/// The truth about one user: its sessions, each with a device and the number of its last status.
+/// A session: its client, its device, and its last status with the step at which it was set.
+type Living = (Client, Option<&'static str>, Option<(usize, Show)>);
+
+/// The truth about one user.
 #[derive(Default)]
 struct Truth {
-    sessions: Vec<(Client, Option<&'static str>, Option<(usize, Show)>)>,
+    sessions: Vec<Living>,
 }
 
 impl Truth {
@@ -51,7 +54,7 @@ async fn after_any_history_every_watcher_sees_the_truth() {
         watcher.live_for(config.grace + Duration::from_secs(1)).await;
         for (name, truth) in USERS.iter().zip(&users) {
             let seen = &watcher.view[&user(name)];
-            let devices = seen.devices.iter().map(|device| device.as_str()).collect();
+            let devices = seen.devices.iter().map(Device::as_str).collect();
             assert_eq!((seen.state, seen.show, devices), truth.shown(), "seed {seed}, {name}");
         }
     }

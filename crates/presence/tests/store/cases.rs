@@ -73,6 +73,22 @@ pub(crate) async fn a_closed_socket_is_held_back_for_the_grace(world: World) {
     }
 }
 
+pub(crate) async fn a_bye_that_comes_late_ends_the_hold(world: World) {
+    let (g, mut other) = (world.gateway("g").await, world.gateway("other").await);
+    g.join("ana", "ios").await;
+    g.leave("ana", Cause::Closed).await;
+    let held = g.look("ana").await;
+    assert!(held.held.is_some());
+    g.leave("ana", Cause::Bye).await;
+    let standing = g.look("ana").await;
+    assert_eq!((standing.held, standing.view.version), (None, held.view.version));
+    for _ in 0..2 {
+        other.heard("ana").await;
+    }
+    let told = other.heard("ana").await;
+    assert_eq!((told.cause, told.standing.held), (Cause::Bye, None));
+}
+
 pub(crate) async fn a_held_back_loss_is_over_after_the_grace(world: World) {
     let g = world.gateway("g").await;
     g.join("ana", "ios").await;

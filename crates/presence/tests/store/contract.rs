@@ -27,6 +27,7 @@ contract! {
     joining_shows_a_user_online_since_the_session_began(slow);
     a_bye_is_offline_at_once_with_last_seen(slow);
     a_closed_socket_is_held_back_for_the_grace(slow);
+    a_bye_that_comes_late_ends_the_hold(slow);
     a_held_back_loss_is_over_after_the_grace(quick);
     a_loss_that_is_older_than_the_grace_is_not_held_back(slow);
     coming_back_within_grace_restores_the_view_and_its_since(slow);

@@ -176,7 +176,7 @@ impl Record {
     ///
     /// The version grows only with what a watcher could tell apart, so that nothing an invisible user does shows.
     /// While a loss is held back, a user who comes back piece by piece stays held until it looks as before, or is out
-    /// of time.
+    /// of time; and a bye that comes late, after the loss that it explains, ends the hold.
     fn commit(
         &mut self,
         user: &UserId,
@@ -187,7 +187,9 @@ impl Record {
         let old = &self.view;
         if view.looks_like(old) {
             (view.version, view.since) = (old.version, old.since);
-            if view.gateways == old.gateways {
+            let gone = change.cause == Cause::Bye && !view.is_online();
+            let released = gone && self.held.take().is_some();
+            if view.gateways == self.view.gateways && !released {
                 return None;
             }
         } else {

@@ -164,7 +164,8 @@ end
 -- Makes `view` the user's view. `change` says why: cause, since_ms, hold_until (0 when the change was deliberate).
 --
 -- The version grows only with what a watcher could tell apart, so that nothing an invisible user does shows.
--- While a loss is held back, a user who comes back piece by piece stays held until it looks as before, or is out of time.
+-- While a loss is held back, a user who comes back piece by piece stays held until it looks as before, or is out of time;
+-- and a bye that comes late, after the loss that it explains, ends the hold.
 local function commit(bucket, user, record, view, change)
   local old = record.view
   local visible = not looks_like(view, old)
@@ -189,7 +190,11 @@ local function commit(bucket, user, record, view, change)
     end
   else
     view.version, view.since = old.version, old.since
-    if view.gateways == old.gateways then
+    local released = hold and view.state == 'offline' and change.cause == 'bye'
+    if released then
+      record.before, record.hold_until = nil, 0
+    end
+    if view.gateways == old.gateways and not released then
       return
     end
   end

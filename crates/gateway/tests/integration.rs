@@ -1,0 +1,45 @@
+//! The gateway from outside: real sockets, real processes, a real Redis started by the tests. One binary.
+//!
+//! Scenarios that any store must pass run twice, by `on_both_stores!`.
+
+#[path = "integration/client.rs"]
+mod client;
+#[path = "integration/dial.rs"]
+mod dial;
+#[path = "integration/house.rs"]
+mod house;
+#[path = "integration/http.rs"]
+mod http;
+#[path = "integration/process.rs"]
+mod process;
+#[path = "integration/tokens.rs"]
+mod tokens;
+
+#[path = "integration/access.rs"]
+mod access;
+#[path = "integration/api.rs"]
+mod api;
+#[path = "integration/churn.rs"]
+mod churn;
+#[path = "integration/closes.rs"]
+mod closes;
+#[path = "integration/devices.rs"]
+mod devices;
+#[path = "integration/drain.rs"]
+mod drain;
+#[path = "integration/errors.rs"]
+mod errors;
+#[path = "integration/hostile.rs"]
+mod hostile;
+#[path = "integration/invisible.rs"]
+mod invisible;
+#[path = "integration/outages.rs"]
+mod outages;
+#[path = "integration/presence.rs"]
+mod presence;
+#[path = "integration/snapshots.rs"]
+mod snapshots;
+#[path = "integration/start.rs"]
+mod start;
+#[path = "integration/upgrade.rs"]
+mod upgrade;

@@ -1,0 +1,80 @@
+//! Starting: what is wrong with the settings is said in one line, before anything is bound.
+
+use std::io::Write;
+use std::net::{Ipv4Addr, TcpListener};
+use std::time::{Duration, Instant};
+
+use crate::process::{command, output_of};
+
+/// Runs the binary, which must refuse to start. Answers the one line that it says.
+async fn refusal(command: tokio::process::Command) -> String {
+    let before = Instant::now();
+    let output = output_of(command).await;
+    let said = String::from_utf8(output.stderr).expect("UTF-8");
+    assert!(output.status.code().is_some_and(|code| code != 0), "{:?}: {said}", output.status);
+    assert!(output.stdout.is_empty(), "{:?}", String::from_utf8_lossy(&output.stdout));
+    assert_eq!(said.trim_end().lines().count(), 1, "one line, not:\n{said}");
+    assert!(before.elapsed() < Duration::from_secs(6), "{:?}", before.elapsed());
+    said
+}
+
+#[tokio::test]
+async fn without_a_choice_of_authentication_there_is_no_start() {
+    let said = refusal(command::<&str>([])).await;
+    assert!(said.contains("auth") && said.contains("--dev"), "{said}");
+}
+
+#[tokio::test]
+async fn an_unknown_key_in_the_file_is_named() {
+    let mut file = tempfile::NamedTempFile::new().expect("a file");
+    writeln!(file, "auth = \"none\"\nheartbeet = \"10s\"").expect("it is written");
+    let said = refusal(command([&format!("--config={}", file.path().display())])).await;
+    assert!(said.contains("heartbeet") && said.contains("heartbeat"), "{said}");
+}
+
+#[tokio::test]
+async fn an_unknown_variable_is_named() {
+    let mut command = command(["--dev"]);
+    command.env("PRESENCE_HEARTBEET", "10s");
+    let said = refusal(command).await;
+    assert!(said.contains("PRESENCE_HEARTBEET"), "{said}");
+}
+
+#[tokio::test]
+async fn a_value_that_makes_no_sense_is_named_with_what_would() {
+    for (flag, words) in [
+        ("--ttl=15s", ["ttl", "20s"]),
+        ("--heartbeat=soon", ["heartbeat", "250ms"]),
+        ("--listen=somewhere", ["listen", "127.0.0.1:8080"]),
+        ("--redis-url=http://redis", ["redis_url", "redis://"]),
+    ] {
+        let said = refusal(command(["--dev", flag])).await;
+        assert!(words.iter().all(|word| said.contains(word)), "{flag}: {said}");
+    }
+}
+
+#[tokio::test]
+async fn a_redis_that_is_not_there_is_said_in_one_line() {
+    // Bound and closed again, so that nobody listens there.
+    let port = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).expect("a port").local_addr();
+    let url = format!("redis://{}", port.expect("an address"));
+    let said = refusal(command(["--dev", "--listen=127.0.0.1:0", &format!("--redis-url={url}")]));
+    let said = said.await;
+    assert!(said.contains(&url) && said.contains("refused"), "{said}");
+}
+
+#[tokio::test]
+async fn a_redis_that_does_not_answer_is_said_in_one_line() {
+    let silent = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).expect("a port");
+    let url = format!("redis://{}", silent.local_addr().expect("an address"));
+    let said = refusal(command(["--dev", "--listen=127.0.0.1:0", &format!("--redis-url={url}")]));
+    assert!(said.await.contains(&url));
+}
+
+#[tokio::test]
+async fn an_address_that_is_taken_is_said_in_one_line() {
+    let taken = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).expect("a port");
+    let addr = taken.local_addr().expect("an address").to_string();
+    let said = refusal(command(["--dev", &format!("--listen={addr}")])).await;
+    assert!(said.contains(&addr), "{said}");
+}
