@@ -51,7 +51,7 @@ pub(super) struct Flags {
     #[arg(long, value_enum, value_name = "KIND", help_heading = "Store")]
     pub(super) store: Option<StoreKind>,
 
-    /// redis://, rediss:// (TLS), redis-cluster:// or redis-sentinel://
+    /// redis://, redis-cluster:// or redis-sentinel://; without TLS so far
     #[arg(long, value_name = "URL", help_heading = "Store")]
     pub(super) redis_url: Option<Secret>,
 

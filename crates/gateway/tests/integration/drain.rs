@@ -15,6 +15,9 @@ use crate::process::Process;
 /// How soon a process has exited that has nothing to wait for.
 const AT_ONCE: Duration = Duration::from_secs(1);
 
+/// How long before its death a gateway may have shown its last sign of life.
+const EARLY_MAX: Duration = Duration::from_millis(250);
+
 /// Two processes on the shared Redis, and the prefix of their keys.
 async fn two_processes(times: Times, drain: &str) -> (Process, Process, String) {
     let prefix = prefix();
@@ -180,4 +183,39 @@ async fn a_killed_gateway_leaves_nobody_online_and_no_key_without_a_ttl() {
         let ttl: i64 = redis.cli(&["PTTL", key]).parse().expect("a number");
         assert!(ttl > 0 || ttl == -2, "{key} has the PTTL {ttl}");
     }
+}
+
+/// Redis expires keys late when many living ones have a TTL: with these, by tens of seconds.
+const FILL: &str = "for i = 1, 50000 do redis.call('SET', 'other:' .. i, 1, 'PX', 600000) end";
+
+#[tokio::test]
+async fn the_users_of_a_killed_gateway_are_offline_on_time_however_many_keys_redis_holds() {
+    let redis = RedisServer::start();
+    redis.cli(&["EVAL", FILL, "0"]);
+    let times = QUICK.ttl(Duration::from_secs(2)).grace(Duration::from_secs(1));
+    let killed = Process::start(&redis, "p", times, &[]).await;
+    let staying = Process::start(&redis, "p", times, &[]).await;
+    let mut watcher = Client::join(staying.addr, Format::Json, "a").await;
+    let names: Vec<String> = (0..30).map(|number| format!("b{number}")).collect();
+    watcher.watch(names.iter().map(String::as_str)).await;
+    let mut lost = Vec::new();
+    for name in &names {
+        lost.push(Client::join(killed.addr, Format::Json, name).await);
+        watcher.expect_online(name).await;
+    }
+    killed.signal("KILL").await;
+    let dead = Instant::now();
+    let _back = Client::join(staying.addr, Format::Json, "b0").await;
+    let mut gone = std::collections::BTreeSet::new();
+    while gone.len() < names.len() - 1 {
+        let arrival = watcher.next().await;
+        let GatewayMessage::Presence { users } = arrival.message else {
+            panic!("presence was due, not {:?}", arrival.message);
+        };
+        let late = arrival.at - dead;
+        let earliest = times.ttl + times.grace - EARLY_MAX;
+        assert!(late > earliest && late < times.ttl + times.grace + LATE_MAX, "{late:?}");
+        gone.extend(users.into_iter().map(|state| state.user.to_string()));
+    }
+    assert!(!gone.contains("b0"), "who is back elsewhere never went");
 }
