@@ -54,18 +54,18 @@ enum Event {
 ///
 /// Async blocks instead of async functions, here and below: they use what they capture in place, where a function's future
 /// holds its arguments twice.
-#[expect(clippy::manual_async_fn, reason = "half the size, see above")]
 pub(crate) fn run(
-    mut socket: Socket,
+    socket: Socket,
     app: SharedApp,
     format: Format,
     identity: Option<Box<Identity>>,
 ) -> impl Future<Output = ()> + Send {
+    let mut wire = Wire::new(socket, format, app.settings.write_timeout);
     async move {
         let others = app.metrics.connections.inc();
         let has_room = others < i64::from(app.settings.max_connections);
         let end = if has_room {
-            live(&mut socket, &app, format, identity).await
+            live(&mut wire, &app, format, identity).await
         } else {
             app.metrics.connections.dec();
             End::Close(CloseReason::Overloaded)
@@ -75,7 +75,7 @@ pub(crate) fn run(
             End::Peer => CloseLabel::PEER,
         };
         app.metrics.closes.get_or_create(&label).inc();
-        Box::pin(closing::close(&mut socket, end)).await;
+        Box::pin(closing::close(&mut wire, end)).await;
         if has_room {
             app.metrics.connections.dec();
         }
@@ -83,14 +83,14 @@ pub(crate) fn run(
 }
 
 fn live<'a>(
-    socket: &'a mut Socket,
+    wire: &'a mut Wire,
     app: &'a SharedApp,
     format: Format,
     identity: Option<Box<Identity>>,
 ) -> impl Future<Output = End> + Send + 'a {
     let opening = Box::pin(async move {
-        let opened = opening::open(socket, app, format, identity).await?;
-        Ok(Connection::new(socket, app, opened, format))
+        let opened = opening::open(&mut wire.socket, app, format, identity).await?;
+        Ok(Connection::new(wire, app, opened, format))
     });
     async move {
         match opening.await {
@@ -102,7 +102,7 @@ fn live<'a>(
 
 /// A socket with its session.
 struct Connection<'a> {
-    wire: Wire<'a>,
+    wire: &'a mut Wire,
     app: &'a SharedApp,
     session: Session,
     /// Which of this gateway's sessions it is.
@@ -115,10 +115,10 @@ struct Connection<'a> {
 }
 
 impl<'a> Connection<'a> {
-    fn new(socket: &'a mut Socket, app: &'a SharedApp, opened: Opened, format: Format) -> Self {
+    fn new(wire: &'a mut Wire, app: &'a SharedApp, opened: Opened, format: Format) -> Self {
         let Opened { session, number, may_watch } = opened;
         Self {
-            wire: Wire::new(socket, format, app.settings.write_timeout),
+            wire,
             app,
             session,
             number,
@@ -130,9 +130,7 @@ impl<'a> Connection<'a> {
     }
 
     async fn serve(&mut self) -> End {
-        if let Err(end) = self.welcome() {
-            return end;
-        }
+        self.welcome();
         loop {
             let done = match poll_fn(|cx| self.poll_event(cx)).await {
                 Event::Message(message) => self.receive(message),
@@ -176,9 +174,10 @@ impl<'a> Connection<'a> {
     fn work(&mut self, work: Work) -> Result<(), End> {
         match work {
             Work::Frame(frame) => self.wire.send(frame),
-            Work::Ping => self.wire.ping(),
-            Work::Close(reason) => Err(End::Close(reason)),
+            Work::Ping => return self.wire.ping(),
+            Work::Close(reason) => return Err(End::Close(reason)),
         }
+        Ok(())
     }
 
     fn receive(&mut self, message: Message) -> Result<(), End> {
@@ -266,11 +265,12 @@ impl<'a> Connection<'a> {
         opening::set_expiry(&self.session, &identity);
         self.may_watch = identity.may_watch;
         self.session.keep_watching(|user| self.may_watch.allows(user));
-        self.welcome()
+        self.session.send(self.session.welcome(self.app.session_id(self.number)));
+        Ok(())
     }
 
-    fn welcome(&mut self) -> Result<(), End> {
-        self.wire.send(self.session.welcome(self.app.session_id(self.number)))
+    fn welcome(&mut self) {
+        self.wire.send(self.session.welcome(self.app.session_id(self.number)));
     }
 
     fn refuse(&self, error: ErrorMessage) {

@@ -64,6 +64,11 @@ impl Session {
         self.encode(&GatewayMessage::Welcome(welcome))
     }
 
+    /// Puts a frame in line with the answers that [`Session::poll_work`] hands out.
+    pub fn send(&self, frame: Bytes) {
+        self.outbox.reply(frame);
+    }
+
     /// Asks for users' states. The answer comes by [`Session::poll_work`], in the order of the requests.
     pub fn request(&self, request: Request) {
         desk::take(&self.core, &self.outbox, self.conn, request);

@@ -9,10 +9,10 @@ use presence_protocol::{
     Status, decode_client, encode_gateway,
 };
 use tokio::time::timeout;
-use tokio_tungstenite::tungstenite::Message;
+use tokio_tungstenite::tungstenite::{Message, Utf8Bytes};
 use tracing::debug;
 
-use super::wire::{as_message, end_of};
+use super::wire::end_of;
 use super::{End, Socket};
 use crate::app::SharedApp;
 use crate::auth::{AuthError, Identity, Permission};
@@ -121,7 +121,11 @@ fn initial_status(hello: &Hello) -> Option<Status> {
 
 async fn explain(socket: &mut Socket, format: Format, error: DecodeError) {
     let frame = encode_gateway(format, &GatewayMessage::Error(error.into()));
-    if let Ok(message) = as_message(format, frame) {
+    let message = match format {
+        Format::MsgPack => Some(Message::Binary(frame)),
+        Format::Json => Utf8Bytes::try_from(frame).ok().map(Message::Text),
+    };
+    if let Some(message) = message {
         let _ = socket.send(message).await;
     }
 }
