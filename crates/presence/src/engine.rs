@@ -29,7 +29,7 @@ use crate::wheel::Wheel;
 use crate::{relay, vouch, wheel};
 
 /// Over how long everybody is asserted again after a fault.
-const ASSERT_SPREAD: Duration = Duration::from_secs(1);
+const ASSERT_SPREAD: Duration = Duration::from_millis(500);
 
 /// The presence of one gateway: its sessions, and what they watch. Dropping it ends its tasks.
 pub struct Presence {

@@ -16,7 +16,7 @@ use crate::store::{BATCH_LEN_MAX, Event, Lapse, Standing, StoreError};
 use crate::watch::SHARDS;
 
 /// After a store came back, every gateway has this long to assert its sessions before anybody is compared with it.
-const ASSERT_TIME: Duration = Duration::from_secs(2);
+const ASSERT_TIME: Duration = Duration::from_secs(1);
 
 /// The pause between two batches of a comparison.
 const RECONCILE_PAUSE: Duration = Duration::from_millis(5);

@@ -105,8 +105,8 @@ async fn the_snapshot_and_the_pushes_after_it_leave_no_gap(kind: Kind) {
         b.bye().await;
         for watcher in &mut watchers {
             let (mut answered, mut state) = (false, UserState::never_seen(user(&name)));
-            // Offline with version 0 is from before the user came.
-            while !answered || state.state.as_str() == "online" || state.version == 0 {
+            // Offline and never seen is from before the user came.
+            while !answered || state.state.as_str() == "online" || state.since.is_none() {
                 let states = match watcher.next().await.message {
                     GatewayMessage::Snapshot { users, .. } => {
                         answered = true;

@@ -109,6 +109,11 @@ impl Hub {
         Times { now: Moment(now.as_micros() as u64), ttl, grace }
     }
 
+    /// Since when this store remembers.
+    fn born(&self) -> Moment {
+        Moment(self.started_at.as_micros() as u64)
+    }
+
     fn bucket(&self, user: &UserId) -> &Mutex<HashMap<UserId, Record>> {
         &self.buckets[usize::from(bucket_of(user))]
     }
@@ -161,7 +166,8 @@ impl Store for EmbeddedStore {
         let mut news = Vec::new();
         for claim in &claims {
             let mut bucket = self.hub.bucket(&claim.user).lock();
-            let record = bucket.entry(claim.user.clone()).or_default();
+            let record =
+                bucket.entry(claim.user.clone()).or_insert_with(|| Record::new(self.hub.born()));
             news.extend(record.apply(&self.gateway, claim, &self.hub.times()));
         }
         self.hub.publish(&news);
@@ -190,7 +196,7 @@ impl Store for EmbeddedStore {
                     news.extend(record.settle(&user, &times));
                     record.standing(user, times.now)
                 }
-                None => Standing { user, view: super::view::View::NEVER_SEEN, held: None },
+                None => Record::new(self.hub.born()).standing(user, times.now),
             }
         };
         let standings = users.into_iter().map(&mut stand).collect();

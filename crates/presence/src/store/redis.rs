@@ -100,6 +100,11 @@ async fn open_target(
         channel: options.channel(),
         _feed: AbortOnDrop::new(tokio::spawn(feed.run())),
     };
+    // Before anything is read: since when the store remembers is part of every answer.
+    store.renew().await.map_err(|error| OpenError::Unreachable {
+        server: target.name(),
+        reason: error.to_string(),
+    })?;
     Ok((Opened { store: Arc::new(store), events }, report))
 }
 

@@ -11,7 +11,7 @@ pub type Shown = Show;
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct View {
     /// Grows with every visible change: µs since the Unix epoch by the store's clock, never below the previous one.
-    /// 0 when the user was never seen.
+    /// Of a user who was never seen, since when the store remembers.
     pub version: u64,
     /// Online while any session lives that does not ask to be invisible.
     pub state: Availability,
@@ -28,8 +28,9 @@ pub struct View {
 }
 
 impl View {
-    /// The view of a user that nobody has ever seen.
-    pub const NEVER_SEEN: Self = Self {
+    /// The view of a user of whom there is no trace: never seen, so long as the store remembers. Its version is the
+    /// moment since when it does, which the store fills in.
+    pub const NO_TRACE: Self = Self {
         version: 0,
         state: Availability::Offline,
         since: None,
@@ -45,6 +46,11 @@ impl View {
             && self.show == other.show
             && self.devices == other.devices
             && self.text == other.text
+    }
+
+    /// Whether the store has no trace of the user. Who was ever online has a `since`.
+    pub fn is_no_trace(&self) -> bool {
+        !self.is_online() && self.since.is_none()
     }
 
     /// Whether the user is online in this view.
@@ -147,7 +153,7 @@ mod tests {
             gateways: vec!["g7".to_owned()],
             text: Some(StatusText::new("at lunch . back soon").unwrap()),
         };
-        for view in [full, View::NEVER_SEEN] {
+        for view in [full, View::NO_TRACE] {
             assert_eq!(View::parse_line(&view.to_line()), Some(view));
         }
     }

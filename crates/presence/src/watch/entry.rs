@@ -12,7 +12,7 @@ use crate::store::view::View;
 
 /// How long a user who is gone from the store without a trace (it restarted empty) is still shown online: every gateway
 /// has that long to assert its sessions again.
-const UNTRACED_GRACE: Duration = Duration::from_secs(5);
+const NO_TRACE_GRACE: Duration = Duration::from_secs(3);
 
 /// A user that is watched here.
 pub(super) struct Watched {
@@ -104,11 +104,11 @@ impl Watched {
     ///
     /// What is not newer than what is known is covered by it, with two exceptions. A held loss becomes final when the
     /// store confirms it at its end. And a user of whom the store has no trace, though it was seen online, is gone if
-    /// that is still so after [`UNTRACED_GRACE`].
+    /// that is still so after [`NO_TRACE_GRACE`].
     pub(super) fn absorb(&mut self, standing: &Standing, now: Instant) -> Absorbed {
         let view = &standing.view;
-        if view.version == 0 && self.shown.as_ref().is_some_and(View::is_online) {
-            return self.absorb_untraced(now);
+        if view.is_no_trace() && self.shown.as_ref().is_some_and(View::is_online) {
+            return self.absorb_no_trace(view.version, now);
         }
         let Some(held) = &standing.held else {
             if self.is_news(standing) {
@@ -151,15 +151,16 @@ impl Watched {
     }
 
     /// The answer may also be an old one, read before the user first came: then a later one shows the user alive.
-    fn absorb_untraced(&mut self, now: Instant) -> Absorbed {
+    fn absorb_no_trace(&mut self, version: u64, now: Instant) -> Absorbed {
         match &self.pending {
             Some(pending) if pending.due > now => Absorbed::default(),
-            Some(_) => {
-                let version = self.latest().map_or(0, |latest| latest.version) + 1;
-                self.show(View { version, ..View::NEVER_SEEN })
+            Some(pending) if pending.view.is_none() => {
+                let known = self.latest().map_or(0, |latest| latest.version);
+                self.show(View { version: version.max(known + 1), ..View::NO_TRACE })
             }
-            None => {
-                let due = now + UNTRACED_GRACE;
+            // Also where a loss was held: its user may have come back while the store was away.
+            _ => {
+                let due = now + NO_TRACE_GRACE;
                 self.pending = Some(Box::new(Pending { due, view: None }));
                 Absorbed { hold: Some(due), ..Absorbed::default() }
             }

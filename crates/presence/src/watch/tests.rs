@@ -18,7 +18,7 @@ fn bo() -> UserId {
 }
 
 fn view(version: u64, state: Availability) -> View {
-    View { version, state, since: Some(version), ..View::NEVER_SEEN }
+    View { version, state, since: Some(version), ..View::NO_TRACE }
 }
 
 fn online(version: u64) -> Standing {
@@ -90,7 +90,7 @@ fn a_return_within_grace_is_a_flap_and_tells_nobody() {
 #[test]
 fn a_user_of_whom_the_store_has_no_trace_is_shown_until_that_has_lasted() {
     let (table, now) = (watched(), Instant::now());
-    let untraced = Standing { user: bo(), view: View::NEVER_SEEN, held: None };
+    let untraced = Standing { user: bo(), view: View::NO_TRACE, held: None };
     tells(&table, &online(9), now);
     let (_, absorbed) = table.absorb(&untraced, now).unwrap();
     let due = absorbed.hold.unwrap();
@@ -101,9 +101,21 @@ fn a_user_of_whom_the_store_has_no_trace_is_shown_until_that_has_lasted() {
 }
 
 #[test]
+fn a_held_loss_that_falls_due_while_the_store_has_no_trace_waits_as_well() {
+    let (table, now) = (watched(), Instant::now());
+    let untraced = Standing { user: bo(), view: View::NO_TRACE, held: None };
+    tells(&table, &online(1), now);
+    table.absorb(&held(2), now);
+    let (_, absorbed) = table.absorb(&untraced, now + GRACE).unwrap();
+    assert!(absorbed.tell.is_empty() && absorbed.hold.is_some_and(|due| due > now + GRACE));
+    assert!(!tells(&table, &online(9), now + GRACE), "the user was back in time");
+    assert_eq!(shown(&table), (Availability::Online, 9));
+}
+
+#[test]
 fn an_answer_from_before_the_user_first_came_does_no_harm() {
     let (table, now) = (watched(), Instant::now());
-    let untraced = Standing { user: bo(), view: View::NEVER_SEEN, held: None };
+    let untraced = Standing { user: bo(), view: View::NO_TRACE, held: None };
     tells(&table, &online(9), now);
     let (user, absorbed) = table.absorb(&untraced, now).unwrap();
     let due = absorbed.hold.unwrap();

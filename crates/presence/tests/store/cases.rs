@@ -32,7 +32,7 @@ fn seen(view: &View) -> View {
 
 pub(crate) async fn joining_shows_a_user_online_since_the_session_began(world: World) {
     let g = world.gateway("g").await;
-    assert_eq!(g.look("ana").await.view, View::NEVER_SEEN);
+    assert!(g.look("ana").await.view.is_no_trace());
     let contribution =
         Contribution { devices: vec![device("ios")], status: None, online_for: HOUR };
     g.apply(Claim { contribution: Some(contribution), ..join("ana", "ios") }).await;
@@ -391,12 +391,26 @@ pub(crate) async fn what_an_invisible_user_does_leaks_nothing(world: World) {
     assert!(visible.is_online() && visible.version > hidden.version);
 }
 
+pub(crate) async fn who_was_here_invisible_is_online_since_being_visible(world: World) {
+    let (hidden, other) = (world.gateway("hidden").await, world.gateway("other").await);
+    hide(&hidden, "ana").await;
+    let mut online = set_status("ana", "web", Show::Online, "", Duration::ZERO);
+    online.contribution.as_mut().expect("it is a join").online_for = HOUR;
+    other.apply(online).await;
+    let view = other.look("ana").await.view;
+    assert!(view.is_online());
+    assert_about(view.since, wall_ms());
+}
+
 pub(crate) async fn a_user_who_was_never_visible_was_never_seen(world: World) {
     let g = world.gateway("g").await;
     hide(&g, "ana").await;
-    assert_eq!(seen(&g.look("ana").await.view), View::NEVER_SEEN);
+    assert_eq!(
+        seen(&g.look("ana").await.view),
+        View { version: seen(&g.look("nobody").await.view).version, ..View::NO_TRACE }
+    );
     g.leave("ana", Cause::Bye).await;
-    assert_eq!(g.look("ana").await.view, View::NEVER_SEEN);
+    assert!(g.look("ana").await.view.is_no_trace());
 }
 
 pub(crate) async fn a_snapshot_answers_in_the_order_asked(world: World) {
@@ -410,7 +424,7 @@ pub(crate) async fn a_snapshot_answers_in_the_order_asked(world: World) {
     assert_eq!(answered, asked);
     let online: Vec<_> = standings.iter().map(|standing| standing.view.is_online()).collect();
     assert_eq!(online, [true, false, true, false, true, true]);
-    assert_eq!(standings[1].view, View::NEVER_SEEN);
+    assert!(standings[1].view.is_no_trace());
 }
 
 pub(crate) async fn five_hundred_users_go_in_one_call(world: World) {

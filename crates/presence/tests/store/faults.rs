@@ -5,6 +5,7 @@ use std::time::{Duration, Instant};
 use presence::Config;
 use presence::store::{Cause, Claim, Event};
 use presence_testkit::{RedisServer, eventually};
+use tokio::time::sleep;
 
 use crate::world::{Gateway, PATIENCE, World, join, leave, quick, slow, user};
 
@@ -67,6 +68,22 @@ async fn a_loss_that_had_to_wait_for_the_store_is_held_back_nonetheless() {
     assert!(!standing.view.is_online() && standing.shown().is_online(), "{standing:?}");
     other.join("ana", "ios").await;
     assert!(waiting.look("ana").await.held.is_none(), "she was back elsewhere all the time");
+}
+
+/// The sender of such a call could not know that the store was away.
+#[tokio::test]
+async fn a_call_that_waited_in_a_paused_redis_finds_nobody_offline() {
+    let server = RedisServer::start();
+    let world = World::on(&server, quick());
+    let gateway = world.gateway("g").await;
+    gateway.join("ana", "ios").await;
+    server.pause();
+    let pause = async {
+        sleep(Duration::from_millis(1300)).await;
+        server.resume();
+    };
+    let (standing, ()) = tokio::join!(gateway.look("ana"), pause);
+    assert!(standing.shown().is_online(), "{standing:?}");
 }
 
 async fn heard_after_gap(g: &mut Gateway) {

@@ -77,3 +77,16 @@ async fn a_store_that_lost_the_lease_has_lost_everything() {
     assert!(renew(&gateway).await.lost);
     assert!(!renew(&gateway).await.lost);
 }
+
+#[tokio::test]
+async fn a_user_without_trace_is_newer_after_the_store_lost_everything() {
+    let server = RedisServer::start();
+    let world = World::on(&server, slow());
+    let gateway = world.gateway("g").await;
+    gateway.join("ana", "ios").await;
+    let seen = gateway.look("ana").await.view;
+    server.cli(&["FLUSHALL"]);
+    renew(&gateway).await;
+    let lost = gateway.look("ana").await.view;
+    assert!(lost.is_no_trace() && lost.version > seen.version, "{lost:?} after {seen:?}");
+}

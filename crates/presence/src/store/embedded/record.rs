@@ -53,13 +53,13 @@ impl Voucher {
     }
 }
 
-impl Default for Record {
-    fn default() -> Self {
-        Self { view: View::NEVER_SEEN, held: None, vouchers: SmallVec::new() }
-    }
-}
-
 impl Record {
+    /// Nothing is known of the user, since when the store remembers.
+    pub(super) fn new(born: Moment) -> Self {
+        let view = View { version: born.as_us(), ..View::NO_TRACE };
+        Self { view, held: None, vouchers: SmallVec::new() }
+    }
+
     /// Takes over what a gateway claims.
     pub(super) fn apply(
         &mut self,
@@ -84,9 +84,11 @@ impl Record {
             });
         }
         let view = self.merge();
+        // A user who was here and invisible begins to be online now: for how long before is nobody's business.
+        let was_invisible = !self.view.is_online() && !self.view.gateways.is_empty();
         let ago = match &claim.contribution {
-            Some(contribution) if view.is_online() => contribution.online_for,
-            None if view.is_online() => Duration::ZERO,
+            Some(contribution) if view.is_online() && !was_invisible => contribution.online_for,
+            _ if view.is_online() => Duration::ZERO,
             _ => claim.silence,
         };
         let hold =
@@ -158,7 +160,7 @@ impl Record {
         let status = status.map(|(status, _)| status);
         let invisible = status.is_some_and(|status| status.show == Show::Invisible);
         if gateways.is_empty() || invisible {
-            return View { gateways, ..View::NEVER_SEEN };
+            return View { gateways, ..View::NO_TRACE };
         }
         let devices: BTreeSet<_> =
             contributions().flat_map(|contribution| contribution.devices.iter().cloned()).collect();
@@ -168,7 +170,7 @@ impl Record {
             text: status.and_then(|status| status.text.clone()),
             devices: devices.into_iter().collect(),
             gateways,
-            ..View::NEVER_SEEN
+            ..View::NO_TRACE
         }
     }
 

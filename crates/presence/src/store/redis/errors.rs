@@ -95,6 +95,11 @@ impl OpenError {
     pub(super) fn from_fred(server: &str, error: &Error) -> Self {
         let server = server.to_owned();
         match StoreError::from(error) {
+            // A cluster's node tells its address as others see it; one that never met another has none to tell.
+            StoreError::Unreachable(reason) if reason.contains("lookup address") => {
+                let advice = "in a cluster, each node must know its own: see cluster-announce-ip";
+                Self::Unreachable { server, reason: format!("{reason}; {advice}") }
+            }
             StoreError::Unreachable(reason) => Self::Unreachable { server, reason },
             StoreError::Refused(reason) | StoreError::Nonsense(reason) => {
                 Self::Refused { server, reason }

@@ -12,10 +12,14 @@ use bytes::Bytes;
 use fred::clients::Client;
 use fred::types::scripts::Script;
 use parking_lot::Mutex;
+use tokio::time::{Instant, timeout};
 
 use super::RedisOptions;
 use super::scripts::{decode, run};
 use crate::store::{Lapse, Pulse, StoreError};
+
+/// How long a renewal may take.
+const RENEWAL_TIMEOUT: Duration = Duration::from_secs(1);
 
 /// Nobody needs to know of a gateway that died so long ago.
 const FORGET: Duration = Duration::from_hours(1);
@@ -33,8 +37,25 @@ pub(super) struct Leases {
     /// How long after its last renewal the users of a dead gateway are offline.
     due_after: Duration,
     renewed_before: AtomicBool,
+    known: Mutex<Known>,
+}
+
+/// What the last renewal told.
+#[derive(Debug, Clone, Default)]
+pub(super) struct Known {
     /// When (ms, by the store's clock) the gateways whose lease lapsed renewed it last.
-    lapsed: Mutex<HashMap<String, u64>>,
+    pub(super) lapsed: HashMap<String, u64>,
+    /// Since when (µs, by the store's clock) the store remembers.
+    pub(super) born_us: u64,
+    /// The store's clock (ms) at an instant of ours.
+    clock: Option<(u64, Instant)>,
+}
+
+impl Known {
+    /// What the store's clock (ms) should say now; 0 before the first renewal.
+    pub(super) fn store_now_ms(&self) -> u64 {
+        self.clock.map_or(0, |(ms, at)| ms + at.elapsed().as_millis() as u64)
+    }
 }
 
 impl Leases {
@@ -47,7 +68,7 @@ impl Leases {
             good_for: config.lease(),
             due_after: config.ttl + config.grace.max(config.renewal() + RENEWAL_DELAY_MAX),
             renewed_before: AtomicBool::new(false),
-            lapsed: Mutex::default(),
+            known: Mutex::default(),
         }
     }
 
@@ -56,27 +77,31 @@ impl Leases {
         let millis = |duration: Duration| Bytes::from(duration.as_millis().to_string());
         let arguments =
             vec![Bytes::from(self.gateway.clone()), millis(self.good_for), millis(FORGET)];
-        let answer = run(client, &self.script, self.key.clone(), arguments).await?;
-        let (now_ms, known, lapsed): (u64, u8, Vec<(String, u64)>) = decode(answer)?;
+        let call = run(client, &self.script, self.key.clone(), arguments);
+        let too_late = |_| StoreError::Unreachable("the lease was not renewed in time".to_owned());
+        let answer = timeout(RENEWAL_TIMEOUT, call).await.map_err(too_late)??;
+        let (now_ms, born_us, known, lapsed): (u64, u64, u8, Vec<(String, u64)>) = decode(answer)?;
         let first = !self.renewed_before.swap(true, Ordering::Relaxed);
-        Ok(Pulse { lost: known == 0 && !first, lapsed: self.note(lapsed, now_ms) })
+        let lapsed = self.note(lapsed, now_ms, born_us);
+        Ok(Pulse { lost: known == 0 && !first, lapsed })
     }
 
-    /// The lapsed leases, as the scripts are told of them.
-    pub(super) fn lapsed(&self) -> HashMap<String, u64> {
-        self.lapsed.lock().clone()
+    /// What the scripts are told of it.
+    pub(super) fn known(&self) -> Known {
+        self.known.lock().clone()
     }
 
-    fn note(&self, lapsed: Vec<(String, u64)>, now_ms: u64) -> Vec<Lapse> {
-        let mut known = self.lapsed.lock();
+    fn note(&self, lapsed: Vec<(String, u64)>, now_ms: u64, born_us: u64) -> Vec<Lapse> {
+        let mut known = self.known.lock();
         let lapse = |(gateway, renewed_ms): &(String, u64)| {
             let passed = Duration::from_millis(now_ms.saturating_sub(*renewed_ms));
             let due_in = self.due_after.saturating_sub(passed);
-            (known.get(gateway) != Some(renewed_ms))
+            (known.lapsed.get(gateway) != Some(renewed_ms))
                 .then(|| Lapse { gateway: gateway.clone(), due_in })
         };
         let new = lapsed.iter().filter_map(lapse).collect();
-        *known = lapsed.into_iter().collect();
+        let lapsed = lapsed.into_iter().collect();
+        *known = Known { lapsed, born_us, clock: Some((now_ms, Instant::now())) };
         new
     }
 }

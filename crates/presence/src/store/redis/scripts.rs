@@ -16,7 +16,7 @@ use serde::{Deserialize, Serialize};
 
 use super::RedisOptions;
 use super::connect::CALL;
-use super::lease::Leases;
+use super::lease::{Known, Leases};
 use crate::store::bucket::bucket_of;
 use crate::store::view::View;
 use crate::store::{Cause, Claim, Contribution, Event, Held, Standing, StoreError, Transition};
@@ -120,7 +120,7 @@ impl Scripts {
         batch: impl Serialize,
         forgive: Duration,
     ) -> Result<Value, StoreError> {
-        let setup = Setup::new(&self.options, forgive, self.leases.lapsed());
+        let setup = Setup::new(&self.options, forgive, self.leases.known());
         let arguments =
             vec![encode(rmp_serde::to_vec_named(&setup))?, encode(rmp_serde::to_vec(&batch))?];
         let key = format!("{}:{{{bucket}}}:gateways", self.options.prefix);
@@ -192,12 +192,14 @@ struct Setup<'a> {
     grace_ms: u64,
     last_seen_ms: u64,
     forgive_ms: u64,
+    sent_ms: u64,
+    born_us: u64,
     lapsed: HashMap<String, u64>,
     channel: String,
 }
 
 impl<'a> Setup<'a> {
-    fn new(options: &'a RedisOptions, forgive: Duration, lapsed: HashMap<String, u64>) -> Self {
+    fn new(options: &'a RedisOptions, forgive: Duration, known: Known) -> Self {
         let config = &options.config;
         Self {
             prefix: &options.prefix,
@@ -206,7 +208,9 @@ impl<'a> Setup<'a> {
             grace_ms: millis(config.grace),
             last_seen_ms: millis(config.last_seen),
             forgive_ms: millis(forgive),
-            lapsed,
+            sent_ms: known.store_now_ms(),
+            born_us: known.born_us,
+            lapsed: known.lapsed,
             channel: options.channel(),
         }
     }

@@ -56,6 +56,10 @@ for _, claim in ipairs(cmsgpack.unpack(ARGV[2])) do
     drop_drained(user_key, contributions)
   end
   local view = merge(contributions)
+  if record.view.state == 'offline' and record.view.gateways ~= '.' then
+    -- Until now the user was here and invisible, and for how long is nobody's business.
+    online_ms = 0
+  end
   commit(bucket, user, record, view, {
     cause = cause,
     since_ms = now_ms - (view.state == 'online' and online_ms or silence_ms),

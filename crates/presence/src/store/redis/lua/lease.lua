@@ -1,25 +1,31 @@
 -- Renews a gateway's lease, and tells of the leases that lapsed. Stands alone: it needs nothing of record.lua.
 --
--- KEYS[1]  <prefix>:gateways   hash, TTL: gateway -> when (ms) it last renewed
+-- KEYS[1]  <prefix>:gateways   hash, TTL: gateway -> when (ms) it last renewed; and "@born" -> since when (us) this store
+--                              remembers: its first lease, also the first after it lost everything
 -- ARGV     gateway, lapse_ms (a lease is good for so long), forget_ms (then it is forgotten)
--- Result   MessagePack list: { now_ms, 1 when this gateway's lease was there or else 0, { { gateway, renewed_ms }, ... } }
--- Cost     4 commands
+-- Result   MessagePack list:
+--          { now_ms, born_us, 1 when this gateway's lease was there or else 0, { { gateway, renewed_ms }, ... } }
+-- Cost     5 commands
 
 local gateway, lapse_ms, forget_ms = ARGV[1], tonumber(ARGV[2]), tonumber(ARGV[3])
 local time = redis.call('TIME')
-local now_ms = math.floor(time[1] * 1000 + time[2] / 1000)
+local now_us = time[1] * 1000000 + time[2]
+local now_ms = math.floor(now_us / 1000)
+redis.call('HSETNX', KEYS[1], '@born', string.format('%.0f', now_us))
 local known = 1 - redis.call('HSET', KEYS[1], gateway, string.format('%.0f', now_ms))
 redis.call('PEXPIRE', KEYS[1], ARGV[3])
 
-local lapsed = {}
+local lapsed, born_us = {}, 0
 local flat = redis.call('HGETALL', KEYS[1])
 for i = 1, #flat, 2 do
   local renewed_ms = tonumber(flat[i + 1])
-  if renewed_ms < now_ms - forget_ms then
+  if flat[i] == '@born' then
+    born_us = renewed_ms
+  elseif renewed_ms < now_ms - forget_ms then
     redis.call('HDEL', KEYS[1], flat[i])
   elseif renewed_ms < now_ms - lapse_ms then
     lapsed[#lapsed + 1] = { flat[i], renewed_ms }
   end
 end
 
-return cmsgpack.pack({ now_ms, known, lapsed })
+return cmsgpack.pack({ now_ms, born_us, known, lapsed })

@@ -11,6 +11,9 @@
 -- ARGV[1] is a MessagePack map: prefix, gateway, ttl_ms, grace_ms, last_seen_ms, channel, and
 --   forgive_ms  while the store has only just come back, a lapse is held back for at least so long, since living
 --               gateways could not vouch;
+--   sent_ms     when the call was sent, by this clock: one that had to wait is as forgiving, since its sender could not
+--               know yet that the store was away;
+--   born_us     since when the store remembers: the version of a user of whom it has no trace;
 --   lapsed      gateway -> when (ms) it last renewed its lease, of those that are known to be dead: their users were
 --               alive until then, whenever they were last vouched for.
 
@@ -20,11 +23,17 @@ local time = call('TIME')
 local now_us = time[1] * 1000000 + time[2]
 local now_ms = math.floor(now_us / 1000)
 local news = {}
-local NEVER_SEEN = '0 offline . . . . '
+local STALE_MS, FORGIVE_MS = 1000, 5000
+local forgive_ms = setup.forgive_ms
+if setup.sent_ms > 0 and now_ms - setup.sent_ms > STALE_MS then
+  forgive_ms = math.max(forgive_ms, FORGIVE_MS)
+end
 
 local function integer(number)
   return string.format('%.0f', number)
 end
+
+local NO_TRACE = integer(setup.born_us) .. ' offline . . . . '
 
 local function key(bucket, kind, user)
   return setup.prefix .. ':{' .. bucket .. '}:' .. kind .. ':' .. user
@@ -56,7 +65,7 @@ end
 local function load_record(bucket, user)
   local stored = call('GET', key(bucket, 'seen', user))
   if not stored then
-    return { view = parse(NEVER_SEEN), hold_until = 0 }
+    return { view = parse(NO_TRACE), hold_until = 0 }
   end
   local view, hold_until, before = string.match(stored, '^([^\n]*)\n(%d+) (.*)$')
   if not view then
@@ -241,7 +250,7 @@ local function settle(bucket, user, record)
   commit(bucket, user, record, merge(contributions), {
     cause = 'expired',
     since_ms = alive_until > 0 and alive_until - setup.ttl_ms or tonumber(record.view.since) or now_ms,
-    hold_until = math.max(alive_until + setup.grace_ms, setup.forgive_ms > 0 and now_ms + setup.forgive_ms or 0),
+    hold_until = math.max(alive_until + setup.grace_ms, forgive_ms > 0 and now_ms + forgive_ms or 0),
   })
 end
 

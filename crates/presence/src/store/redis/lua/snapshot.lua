@@ -11,7 +11,7 @@ local rows = {}
 local function plain_line(bucket, user)
   local stored = call('GET', key(bucket, 'seen', user))
   if not stored then
-    return NEVER_SEEN
+    return NO_TRACE
   end
   local gateways = string.match(stored, '^%d+ %a+ %S+ %S+ %S+ ([^ ,]+) [^\n]*$')
   if gateways and (gateways == '.' or call('EXISTS', key(bucket, 'user', user)) == 1) then
