@@ -59,7 +59,7 @@ impl Gateway {
     pub fn summary(&self) -> Vec<(&'static str, String)> {
         let mut lines = self.app.settings.summary();
         lines.insert(0, ("gateway", self.app.gateway.clone()));
-        lines.push(("store found", self.store_note.clone()));
+        lines.push(("found", self.store_note.clone()));
         lines
     }
 

@@ -53,9 +53,8 @@ async fn serve(settings: Settings) -> Result<()> {
     let drain = settings.drain;
     let dev = settings.dev;
     let gateway = Gateway::start(settings).await?;
-    for (setting, value) in gateway.summary() {
-        info!(setting, value, "started with");
-    }
+    let settings = gateway.summary().into_iter().map(|(name, value)| format!("{name}={value:?}"));
+    info!("started with {}", settings.collect::<Vec<_>>().join(" "));
     info!(addr = %gateway.addr(), "listening");
     if dev {
         info!("demo page: http://{}/", gateway.addr());

@@ -10,7 +10,7 @@ use presence_protocol::{CloseReason, Device, Format, Status, UserId, UserState};
 use tokio::sync::Notify;
 use tokio::task::JoinSet;
 use tokio::time::sleep;
-use tracing::info;
+use tracing::{debug, info};
 
 use crate::claims::{self, Claims};
 use crate::clock::Clock;
@@ -171,6 +171,11 @@ impl Presence {
             // Those that came in just before the gateway began to drain.
             core.outboxes.all().iter().for_each(|outbox| outbox.close(CloseReason::Draining));
             sleep(DRAIN_POLL).await;
+        }
+        // Nothing is left to do, least of all to renew the lease.
+        core.tasks.lock().abort_all();
+        if let Err(error) = core.store.release().await {
+            debug!(%error, "the lease will lapse by itself");
         }
     }
 }

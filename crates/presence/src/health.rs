@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use tokio::sync::Notify;
 use tokio::time::{sleep, timeout};
-use tracing::{info, warn};
+use tracing::{debug, info, warn};
 
 use crate::clock::wall_ms;
 use crate::engine::Core;
@@ -58,7 +58,11 @@ pub(crate) async fn run(core: Arc<Core>) {
                 failures = 0;
                 heed(&core, pulse);
             }
-            Err(_) => failures += 1,
+            Err(error) => {
+                failures += 1;
+                core.metrics.store_errors.inc();
+                debug!(%error, "the lease was not renewed");
+            }
         }
         match (core.health.is_fine(), failures) {
             (true, FAILURES_MIN..) => {
@@ -82,6 +86,7 @@ pub(crate) async fn run(core: Arc<Core>) {
 
 fn heed(core: &Arc<Core>, pulse: Pulse) {
     if pulse.lost {
+        core.metrics.losses.inc();
         warn!("the store has lost what it was told: all sessions are asserted again");
         core.assert_all_again();
         core.reconcile_soon();

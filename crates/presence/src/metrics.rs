@@ -26,6 +26,8 @@ pub struct Metrics {
     pub(crate) store_errors: Counter,
     pub(crate) transitions: Family<CauseLabel, Counter>,
     pub(crate) expired_events: Counter,
+    pub(crate) reconnects: Counter,
+    pub(crate) losses: Counter,
     pub(crate) gaps: Counter,
     pub(crate) gateways_lost: Counter,
     pub(crate) flaps_hidden: Counter,
@@ -72,6 +74,8 @@ impl Metrics {
         registry.register("store_errors", "Calls to the store that failed", m.store_errors.clone());
         registry.register("transitions", "Changes of users heard, by cause", m.transitions.clone());
         registry.register("expired_events", "Expired keys heard", m.expired_events.clone());
+        registry.register("reconnects", "Returns of the store after trouble", m.reconnects.clone());
+        registry.register("losses", "Times the store had lost everything", m.losses.clone());
         registry.register("gaps", "Times that events may have been missed", m.gaps.clone());
         registry.register("gateways_lost", "Gateways found dead", m.gateways_lost.clone());
         registry.register(

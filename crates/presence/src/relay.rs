@@ -75,11 +75,12 @@ fn hear(core: &Arc<Core>, event: Event) {
         }
         Event::Disconnect(user) => core.disconnect(&user),
         Event::Gap => {
-            debug!("events may have been missed: watched users are read again");
+            info!("events may have been missed: watched users are read again");
             core.metrics.gaps.inc();
             core.spawn(reconcile(core.clone(), Duration::ZERO));
         }
         Event::Reconnected => {
+            core.metrics.reconnects.inc();
             info!(
                 "connected to the store again: sessions are asserted, watched users are read again"
             );

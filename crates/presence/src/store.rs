@@ -46,6 +46,9 @@ pub trait Store: Send + Sync + 'static {
     /// Tells every gateway to disconnect a user.
     async fn disconnect(&self, user: UserId) -> Result<(), StoreError>;
 
+    /// Gives this gateway's lease up: it leaves in good order, and nobody has to look after its users.
+    async fn release(&self) -> Result<(), StoreError>;
+
     /// Renews this gateway's lease. To be called every [`Config::renewal`](crate::Config::renewal); also tells whether the store answers at all.
     async fn renew(&self) -> Result<Pulse, StoreError>;
 }

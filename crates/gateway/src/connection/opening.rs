@@ -9,7 +9,7 @@ use presence_protocol::{
     Status, decode_client, encode_gateway,
 };
 use tokio::time::timeout;
-use tokio_tungstenite::tungstenite::{Message, Utf8Bytes};
+use tokio_tungstenite::tungstenite::{Bytes, Message, Utf8Bytes};
 use tracing::debug;
 
 use super::wire::end_of;
@@ -31,16 +31,8 @@ pub(super) async fn open(
     format: Format,
     identity: Option<Box<Identity>>,
 ) -> Result<Opened, End> {
-    let first = timeout(app.settings.hello_timeout, first_message(socket, format)).await;
-    let hello = match first {
-        Err(_too_late) => return Err(End::Close(CloseReason::NoHello)),
-        Ok(Err(Refused::End(end))) => return Err(end),
-        Ok(Err(Refused::Message(error))) => {
-            explain(socket, format, error).await;
-            return Err(End::Close(CloseReason::NoHello));
-        }
-        Ok(Ok(hello)) => hello,
-    };
+    let hello = timeout(app.settings.hello_timeout, hello(socket, app, format)).await;
+    let hello = hello.map_err(|_too_late| End::Close(CloseReason::NoHello))??;
     let identity = identify(app, &hello, identity.map(|proven| *proven)).map_err(End::Close)?;
     if app.presence.is_draining() {
         return Err(End::Close(CloseReason::Draining));
@@ -79,37 +71,51 @@ pub(super) fn set_expiry(session: &Session, identity: &Identity) {
     }
 }
 
-enum Refused {
-    Message(DecodeError),
-    End(End),
+/// Waits for the `hello`. A message that makes no sense is answered by `error`, and the client may try again in the
+/// time that is left; another message ends it.
+async fn hello(socket: &mut Socket, app: &SharedApp, format: Format) -> Result<Hello, End> {
+    let asks_token = app.authenticator.wants_token();
+    loop {
+        let frame = next_frame(socket, format).await?;
+        let refused = match decode_client(format, &frame) {
+            Ok(ClientMessage::Hello(hello)) => {
+                if asks_token || hello.user.is_some() || hello.token.is_some() {
+                    return Ok(hello);
+                }
+                bad_message("hello: `user` is missing".to_owned())
+            }
+            Ok(_) => {
+                let message = "the first message must be hello".to_owned();
+                explain(socket, format, bad_message(message)).await;
+                return Err(End::Close(CloseReason::NoHello));
+            }
+            Err(error) => error,
+        };
+        explain(socket, format, refused).await;
+    }
 }
 
-async fn first_message(socket: &mut Socket, format: Format) -> Result<Hello, Refused> {
+async fn next_frame(socket: &mut Socket, format: Format) -> Result<Bytes, End> {
     loop {
         let message = match socket.next().await {
             Some(Ok(message)) => message,
-            Some(Err(error)) => return Err(Refused::End(end_of(&error))),
-            None => return Err(Refused::End(End::Peer)),
+            Some(Err(error)) => return Err(end_of(&error)),
+            None => return Err(End::Peer),
         };
-        let frame = match (message, format) {
-            (Message::Text(text), Format::Json) => text.into(),
-            (Message::Binary(bytes), Format::MsgPack) => bytes,
+        match (message, format) {
+            (Message::Text(text), Format::Json) => return Ok(text.into()),
+            (Message::Binary(bytes), Format::MsgPack) => return Ok(bytes),
             (Message::Text(_) | Message::Binary(_), _) => {
-                return Err(Refused::End(End::Close(CloseReason::WrongFrameKind)));
+                return Err(End::Close(CloseReason::WrongFrameKind));
             }
-            (Message::Close(_), _) => return Err(Refused::End(End::Peer)),
-            (Message::Ping(_) | Message::Pong(_) | Message::Frame(_), _) => continue,
-        };
-        return match decode_client(format, &frame) {
-            Ok(ClientMessage::Hello(hello)) => Ok(hello),
-            Ok(_) => Err(Refused::Message(DecodeError {
-                code: ErrorCode::BadMessage,
-                message: "the first message must be hello".to_owned(),
-                id: None,
-            })),
-            Err(error) => Err(Refused::Message(error)),
-        };
+            (Message::Close(_), _) => return Err(End::Peer),
+            (Message::Ping(_) | Message::Pong(_) | Message::Frame(_), _) => {}
+        }
     }
+}
+
+fn bad_message(message: String) -> DecodeError {
+    DecodeError { code: ErrorCode::BadMessage, message, id: None }
 }
 
 /// A `hello` may say how the session is shown, so that nobody is online for a moment who wants to be invisible.

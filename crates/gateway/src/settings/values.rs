@@ -18,7 +18,7 @@ const FRAME_BYTES_MIN: usize = 1 << 10;
 const FRAME_BYTES_MAX: usize = 16 << 20;
 /// Ten years: every sum of two durations and a time stays far from overflow.
 const DURATION_MAX: Duration = Duration::from_hours(10 * 365 * 24);
-const REDIS_SCHEMES: [&str; 4] = ["redis", "rediss", "redis-cluster", "redis-sentinel"];
+const REDIS_SCHEMES: [&str; 3] = ["redis", "redis-cluster", "redis-sentinel"];
 const HIDDEN: &str = "[secret]";
 
 /// A text that no log, error or summary may show; only [`Secret::expose`] gives it out.

@@ -135,17 +135,27 @@ async fn who_says_no_hello_in_time_is_closed_with_4001() {
 #[tokio::test]
 async fn who_says_something_else_first_is_told_why_and_closed_with_4001() {
     let gateway = gateway(&[OPEN]).await;
+    let mut client = Client::dial(gateway.here(), Format::Json).await;
+    client.send_text(r#"{"type":"watch","users":["b"]}"#);
+    client.expect_error(ErrorCode::BadMessage).await;
+    client.expect_close(4001).await;
+}
+
+#[tokio::test]
+async fn who_says_hello_badly_is_told_why_and_may_say_it_again() {
+    let gateway = gateway(&[OPEN]).await;
+    let mut client = Client::dial(gateway.here(), Format::Json).await;
     for (first, code) in [
-        (r#"{"type":"watch","users":["b"]}"#, ErrorCode::BadMessage),
         (r#"{"type":"hello","user":""}"#, ErrorCode::BadUserId),
+        (r#"{"type":"hello","user":"a","device":"iPhone"}"#, ErrorCode::BadMessage),
+        (r#"{"type":"hello"}"#, ErrorCode::BadMessage),
         (r#"{"type":"hallo"}"#, ErrorCode::UnknownType),
         ("hello", ErrorCode::BadMessage),
     ] {
-        let mut client = Client::dial(gateway.here(), Format::Json).await;
         client.send_text(first);
         client.expect_error(code).await;
-        client.expect_close(4001).await;
     }
+    client.hello("a").await;
 }
 
 #[tokio::test]

@@ -8,7 +8,7 @@ use presence_testkit::{RedisServer, eventually};
 use tokio::time::Instant;
 
 use crate::client::{Client, PATIENCE, users};
-use crate::house::{House, Kind, LATE_MAX, OPEN, QUICK, SLOW, Times, shared_redis};
+use crate::house::{House, Kind, OPEN, QUICK, SLOW, Times, shared_redis};
 use crate::http::{self, Http};
 use crate::process::keys_of;
 
@@ -149,7 +149,7 @@ async fn who_really_left_during_an_outage_is_shown_offline_within_five_seconds_a
     let (mut told, mut over) = (false, false);
     while !(told && over) {
         let arrival = watcher.next().await;
-        assert!(arrival.at - resumed < HEAL_MAX + LATE_MAX, "{:?}", arrival.at - resumed);
+        assert!(arrival.at - resumed < HEAL_MAX, "{:?}", arrival.at - resumed);
         match arrival.message {
             GatewayMessage::Degraded { since: None } => over = true,
             GatewayMessage::Presence { users } => {
@@ -160,9 +160,8 @@ async fn who_really_left_during_an_outage_is_shown_offline_within_five_seconds_a
             other => panic!("not expected: {other:?}"),
         }
     }
-    for state in watcher.query(["c", "d"]).await {
-        assert_eq!(state.state.as_str(), "online", "{state:?}");
-    }
+    http::until_online(house.here(), "d").await;
+    assert_eq!(watcher.query(["c"]).await[0].state.as_str(), "online");
     drop(c);
 }
 

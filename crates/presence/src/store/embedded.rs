@@ -211,6 +211,10 @@ impl Store for EmbeddedStore {
         Ok(())
     }
 
+    async fn release(&self) -> Result<(), StoreError> {
+        Ok(())
+    }
+
     async fn renew(&self) -> Result<Pulse, StoreError> {
         self.hub.tell_of_gaps();
         Ok(Pulse::default())

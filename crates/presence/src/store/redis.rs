@@ -142,6 +142,10 @@ impl Store for RedisStore {
         self.reach.note(told.map(drop).map_err(|error| StoreError::from(&error)))
     }
 
+    async fn release(&self) -> Result<(), StoreError> {
+        self.reach.note(self.scripts.leases.release(&self.client).await)
+    }
+
     async fn renew(&self) -> Result<Pulse, StoreError> {
         self.reach.note(self.scripts.leases.renew(&self.client).await)
     }

@@ -6,7 +6,7 @@ use presence::Config;
 use presence::store::{Lapse, Pulse};
 use presence_testkit::{RedisServer, eventually};
 
-use crate::world::{Gateway, Kind, PATIENCE, World, slow};
+use crate::world::{Gateway, Kind, PATIENCE, World, quick, slow};
 
 async fn renew(gateway: &Gateway) -> Pulse {
     gateway.store().renew().await.expect("the lease is renewed")
@@ -64,6 +64,16 @@ async fn the_users_of_a_dead_gateway_are_held_until_the_ttl_from_its_last_sign_o
     let shown_until = renewed.elapsed() + held.held.expect("it is held back").remaining;
     let promised = world.config.ttl + world.config.grace;
     assert!(shown_until.abs_diff(promised) < Duration::from_millis(500), "{shown_until:?}");
+}
+
+#[tokio::test]
+async fn a_gateway_that_gives_its_lease_up_is_not_found_dead() {
+    let world = World::new(Kind::Redis, quick());
+    let (living, leaving) = (world.gateway("living").await, world.gateway("leaving").await);
+    leaving.store().release().await.expect("the lease is given up");
+    let dying = world.gateway("dying").await;
+    renew(&dying).await;
+    assert_eq!(lapse_heard_by(&living).await.gateway, "dying", "and nobody before");
 }
 
 #[tokio::test]

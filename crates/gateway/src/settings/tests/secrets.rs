@@ -30,7 +30,7 @@ fn no_output_shows_a_secret() {
 fn a_redis_url_is_shown_without_its_passwords() {
     let table = [
         ("redis://a:6379/2", "redis://a:6379/2"),
-        ("rediss://u:p@a:6379", "rediss://u:[secret]@a:6379"),
+        ("redis://u:p@a:6379", "redis://u:[secret]@a:6379"),
         ("redis://:p@a", "redis://[secret]@a"),
         ("redis://p@a", "redis://[secret]@a"),
         ("redis://u:p/w@x@a/0", "redis://u:[secret]@a/0"),

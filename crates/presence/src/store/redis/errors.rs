@@ -10,7 +10,7 @@ const SOON: [&str; 7] =
 
 impl From<&Error> for StoreError {
     fn from(error: &Error) -> Self {
-        let details = error.details().to_owned();
+        let details = plain(error.details());
         match error.kind() {
             ErrorKind::Timeout => Self::Unreachable("no answer in time".to_owned()),
             ErrorKind::Canceled => Self::Unreachable("not connected".to_owned()),
@@ -89,6 +89,15 @@ pub enum OpenError {
         /// The oldest that will do.
         needed: String,
     },
+}
+
+/// What an operating system's error says, without the Rust around it.
+fn plain(details: &str) -> String {
+    let message = ["message: \"", "error: \""].iter().find_map(|start| {
+        let (_, rest) = details.split_once(start)?;
+        rest.split_once('"').map(|(message, _)| message)
+    });
+    message.unwrap_or(details).to_owned()
 }
 
 impl OpenError {

@@ -86,6 +86,13 @@ impl Leases {
         Ok(Pulse { lost: known == 0 && !first, lapsed })
     }
 
+    /// Gives the lease up.
+    pub(super) async fn release(&self, client: &Client) -> Result<(), StoreError> {
+        let script = Script::from_lua("return redis.call('HDEL', KEYS[1], ARGV[1])");
+        let arguments = vec![Bytes::from(self.gateway.clone())];
+        run(client, &script, self.key.clone(), arguments).await.map(drop)
+    }
+
     /// What the scripts are told of it.
     pub(super) fn known(&self) -> Known {
         self.known.lock().clone()
