@@ -37,6 +37,8 @@ mod invisible;
 mod outages;
 #[path = "integration/presence.rs"]
 mod presence;
+#[path = "integration/rust_client.rs"]
+mod rust_client;
 #[path = "integration/snapshots.rs"]
 mod snapshots;
 #[path = "integration/start.rs"]
