@@ -70,6 +70,29 @@ async fn a_loss_that_had_to_wait_for_the_store_is_held_back_nonetheless() {
     assert!(waiting.look("ana").await.held.is_none(), "she was back elsewhere all the time");
 }
 
+#[tokio::test]
+async fn a_bye_that_had_to_wait_for_the_store_gives_other_gateways_time() {
+    let server = RedisServer::start();
+    let world = World::on(&server, slow());
+    let (waiting, other) = (world.gateway("waiting").await, world.gateway("other").await);
+    waiting.join("ana", "ios").await;
+    waiting.join("cy", "ios").await;
+    server.pause();
+    waiting.apply_until_unreachable(join("bo", "ios")).await;
+    server.resume();
+    let late = |name| Claim { age: Duration::from_secs(2), ..leave(name, Cause::Bye) };
+    waiting.apply_until_taken(late("ana")).await;
+    let held = other.look("ana").await.held.expect("she may be elsewhere");
+    assert!(held.before.is_online() && held.remaining < Duration::from_secs(4), "{held:?}");
+    other.join("ana", "ios").await;
+    assert!(waiting.look("ana").await.held.is_none(), "and she is");
+    // A loss that is held back for longer is shown with the bye that explains it.
+    waiting.apply(leave("cy", Cause::Closed)).await;
+    waiting.apply(late("cy")).await;
+    let held = other.look("cy").await.held.expect("cy may be elsewhere");
+    assert!(held.remaining < Duration::from_secs(4), "{held:?}");
+}
+
 /// The sender of such a call could not know that the store was away.
 #[tokio::test]
 async fn a_call_that_waited_in_a_paused_redis_finds_nobody_offline() {
@@ -84,6 +107,22 @@ async fn a_call_that_waited_in_a_paused_redis_finds_nobody_offline() {
     };
     let (standing, ()) = tokio::join!(gateway.look("ana"), pause);
     assert!(standing.shown().is_online(), "{standing:?}");
+}
+
+#[tokio::test]
+async fn a_bye_that_waited_in_a_paused_redis_gives_other_gateways_time() {
+    let server = RedisServer::start();
+    let world = World::on(&server, slow());
+    let gateway = world.gateway("g").await;
+    gateway.join("ana", "ios").await;
+    server.pause();
+    let pause = async {
+        sleep(Duration::from_millis(1300)).await;
+        server.resume();
+    };
+    tokio::join!(gateway.leave("ana", Cause::Bye), pause);
+    let standing = gateway.look("ana").await;
+    assert!(!standing.view.is_online() && standing.shown().is_online(), "{standing:?}");
 }
 
 async fn heard_after_gap(g: &mut Gateway) {

@@ -8,6 +8,7 @@
 -- Result   how many users changed
 -- Cost     about 8 commands a user
 
+local RETURN_MS = 3000
 local vouched = {}
 
 local function vouch_once(bucket)
@@ -35,6 +36,11 @@ end
 for _, claim in ipairs(cmsgpack.unpack(ARGV[2])) do
   local bucket, user, contribution, status_age_ms, cause, hold_ms, silence_ms, online_ms = unpack(claim)
   local user_key = key(bucket, 'user', user)
+  if stale and contribution == '' then
+    -- The call waited in a store that was stopped: the user may have come elsewhere since, and that may wait as well.
+    hold_ms = math.max(hold_ms, RETURN_MS)
+    silence_ms = silence_ms + waited_ms
+  end
   local record = load_record(bucket, user)
   local contributions, until_ms = load_contributions(bucket, user)
   if contribution == '' then

@@ -13,7 +13,8 @@
 --               gateways could not vouch;
 --   sent_ms     when the call was sent, by this clock: one that had to wait is as forgiving, since its sender could not
 --               know yet that the store was away;
---   born_us     since when the store remembers: the version of a user of whom it has no trace;
+--   born_us     since when the store remembers: the version of a user of whom it has no trace; 0 while that may have
+--               changed, and now is the answer;
 --   lapsed      gateway -> when (ms) it last renewed its lease, of those that are known to be dead: their users were
 --               alive until then, whenever they were last vouched for.
 
@@ -24,16 +25,15 @@ local now_us = time[1] * 1000000 + time[2]
 local now_ms = math.floor(now_us / 1000)
 local news = {}
 local STALE_MS, FORGIVE_MS = 1000, 5000
-local forgive_ms = setup.forgive_ms
-if setup.sent_ms > 0 and now_ms - setup.sent_ms > STALE_MS then
-  forgive_ms = math.max(forgive_ms, FORGIVE_MS)
-end
+local waited_ms = setup.sent_ms > 0 and now_ms - setup.sent_ms or 0
+local stale = waited_ms > STALE_MS
+local forgive_ms = stale and math.max(setup.forgive_ms, FORGIVE_MS) or setup.forgive_ms
 
 local function integer(number)
   return string.format('%.0f', number)
 end
 
-local NO_TRACE = integer(setup.born_us) .. ' offline . . . . '
+local NO_TRACE = integer(setup.born_us > 0 and setup.born_us or now_us) .. ' offline . . . . '
 
 local function key(bucket, kind, user)
   return setup.prefix .. ':{' .. bucket .. '}:' .. kind .. ':' .. user
@@ -174,7 +174,7 @@ end
 --
 -- The version grows only with what a watcher could tell apart, so that nothing an invisible user does shows.
 -- While a loss is held back, a user who comes back piece by piece stays held until it looks as before, or is out of time;
--- and a bye that comes late, after the loss that it explains, ends the hold.
+-- and a bye that comes late, after the loss that it explains, ends the hold, or shortens it to its own.
 local function commit(bucket, user, record, view, change)
   local old = record.view
   local visible = not looks_like(view, old)
@@ -200,8 +200,10 @@ local function commit(bucket, user, record, view, change)
   else
     view.version, view.since = old.version, old.since
     local released = hold and view.state == 'offline' and change.cause == 'bye'
+      and change.hold_until < record.hold_until
     if released then
-      record.before, record.hold_until = nil, 0
+      record.hold_until = change.hold_until
+      record.before = change.hold_until > now_ms and hold or nil
     end
     if view.gateways == old.gateways and not released then
       return
