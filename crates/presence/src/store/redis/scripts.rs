@@ -30,9 +30,6 @@ macro_rules! script {
 /// Within this time after the store is back, every gateway has told it what had to wait.
 const RETURN_TIME: Duration = Duration::from_secs(3);
 
-/// A claim that is older than this had to wait for the store.
-const WAITED: Duration = Duration::from_secs(1);
-
 /// The scripts, and what is the same in each call of them.
 pub(super) struct Scripts {
     client: Client,
@@ -215,7 +212,7 @@ impl<'a> Setup<'a> {
             last_seen_ms: millis(config.last_seen),
             forgive_ms: millis(forgive),
             sent_ms: known.store_now_ms(),
-            born_us: if forgive.is_zero() { known.born_us } else { 0 },
+            born_us: known.born_us,
             lapsed: known.lapsed,
             channel: options.channel(),
         }
@@ -237,14 +234,14 @@ struct ClaimRow<'a> {
 }
 
 impl<'a> ClaimRow<'a> {
-    /// A loss that had to wait for the store is held back a little nonetheless, and so is a bye that did: the user may
-    /// be back on a gateway that had to wait as well.
+    /// While the store has only just come back, losses and byes alike are held back a little: the user may be on another
+    /// gateway as well, whose word had to wait.
     fn new(claim: &'a Claim, options: &RedisOptions, forgive: Duration) -> Self {
         let hold = claim.cause.hold(options.config.ttl, options.config.grace);
         let least = if forgive.is_zero() { Duration::ZERO } else { RETURN_TIME };
         let hold = match hold {
             Some(hold) => Some(hold.saturating_sub(claim.age).max(least)),
-            None if claim.cause == Cause::Bye && claim.age > WAITED => Some(least),
+            None if claim.cause == Cause::Bye => Some(least),
             None => None,
         };
         let contribution = claim.contribution.as_ref();

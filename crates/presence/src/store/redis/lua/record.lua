@@ -13,8 +13,7 @@
 --               gateways could not vouch;
 --   sent_ms     when the call was sent, by this clock: one that had to wait is as forgiving, since its sender could not
 --               know yet that the store was away;
---   born_us     since when the store remembers: the version of a user of whom it has no trace; 0 while that may have
---               changed, and now is the answer;
+--   born_us     since when the store remembers: the version of a user of whom it has no trace;
 --   lapsed      gateway -> when (ms) it last renewed its lease, of those that are known to be dead: their users were
 --               alive until then, whenever they were last vouched for.
 
@@ -33,7 +32,7 @@ local function integer(number)
   return string.format('%.0f', number)
 end
 
-local NO_TRACE = integer(setup.born_us > 0 and setup.born_us or now_us) .. ' offline . . . . '
+local NO_TRACE = integer(setup.born_us) .. ' offline . . . . '
 
 local function key(bucket, kind, user)
   return setup.prefix .. ':{' .. bucket .. '}:' .. kind .. ':' .. user
