@@ -93,6 +93,16 @@ async fn a_bye_that_had_to_wait_for_the_store_gives_other_gateways_time() {
     assert!(held.remaining < Duration::from_secs(4), "{held:?}");
 }
 
+/// Makes a call that waits in a paused Redis, for longer than is usual and not so long that it is given up.
+async fn in_a_paused<T>(server: &RedisServer, call: impl Future<Output = T>) -> T {
+    server.pause();
+    let resume = async {
+        sleep(Duration::from_millis(1300)).await;
+        server.resume();
+    };
+    tokio::join!(call, resume).0
+}
+
 /// The sender of such a call could not know that the store was away.
 #[tokio::test]
 async fn a_call_that_waited_in_a_paused_redis_finds_nobody_offline() {
@@ -100,12 +110,7 @@ async fn a_call_that_waited_in_a_paused_redis_finds_nobody_offline() {
     let world = World::on(&server, quick());
     let gateway = world.gateway("g").await;
     gateway.join("ana", "ios").await;
-    server.pause();
-    let pause = async {
-        sleep(Duration::from_millis(1300)).await;
-        server.resume();
-    };
-    let (standing, ()) = tokio::join!(gateway.look("ana"), pause);
+    let standing = in_a_paused(&server, gateway.look("ana")).await;
     assert!(standing.shown().is_online(), "{standing:?}");
 }
 
@@ -115,12 +120,7 @@ async fn a_bye_that_waited_in_a_paused_redis_gives_other_gateways_time() {
     let world = World::on(&server, slow());
     let gateway = world.gateway("g").await;
     gateway.join("ana", "ios").await;
-    server.pause();
-    let pause = async {
-        sleep(Duration::from_millis(1300)).await;
-        server.resume();
-    };
-    tokio::join!(gateway.leave("ana", Cause::Bye), pause);
+    in_a_paused(&server, gateway.leave("ana", Cause::Bye)).await;
     let standing = gateway.look("ana").await;
     assert!(!standing.view.is_online() && standing.shown().is_online(), "{standing:?}");
 }
