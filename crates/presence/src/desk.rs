@@ -214,12 +214,7 @@ async fn finish(core: &Core, outbox: &Outbox, open: Open) {
     let (Open::Watch { unknown, .. } | Open::Query { unknown, .. }) = &open;
     let read = read_all(core, unknown).await;
     match (open, read) {
-        (Open::Watch { asked, id, .. }, Ok(standings)) => {
-            for standing in &standings {
-                core.absorb(standing);
-            }
-            answer_watch(core, outbox, &asked, id.as_ref());
-        }
+        (Open::Watch { asked, id, .. }, Ok(_)) => answer_watch(core, outbox, &asked, id.as_ref()),
         (open @ Open::Query { .. }, Ok(standings)) => answer_query(core, outbox, open, &standings),
         (Open::Watch { id, .. } | Open::Query { id, .. }, Err(error)) => {
             debug!(%error, "a request could not be answered from the store");
@@ -231,12 +226,19 @@ async fn finish(core: &Core, outbox: &Outbox, open: Open) {
 }
 
 /// Reads any number of users, in the order asked, in concurrent calls.
+///
+/// The table is brought up to what was read before anybody is told of it: else a client that was answered from the store
+/// could be answered from the table next, with less.
 pub(crate) async fn read_all(core: &Core, users: &[UserId]) -> Result<Vec<Standing>, StoreError> {
     let calls = users.chunks(BATCH_LEN_MAX).map(|batch| core.store.snapshot(batch.to_vec()));
     let parts = futures::future::try_join_all(calls).await.inspect_err(|_| {
         core.metrics.store_errors.inc();
     })?;
-    Ok(parts.into_iter().flatten().collect())
+    let standings: Vec<Standing> = parts.into_iter().flatten().collect();
+    for standing in &standings {
+        core.absorb(standing);
+    }
+    Ok(standings)
 }
 
 fn answer_watch(core: &Core, outbox: &Outbox, asked: &[UserRef], id: Option<&RequestId>) {
