@@ -87,7 +87,9 @@ pub(crate) async fn run(core: Arc<Core>) {
 fn heed(core: &Arc<Core>, pulse: Pulse) {
     if pulse.lost {
         core.metrics.losses.inc();
-        warn!("the store has lost what it was told: all sessions are asserted again");
+        warn!(
+            "the lease is lost or has lapsed, others may not know of these users: all sessions are asserted again"
+        );
         core.assert_all_again();
         core.reconcile_soon();
     }

@@ -1,10 +1,13 @@
 //! What the engine counts, in Prometheus' form.
 
+use std::time::Duration;
+
 use prometheus_client::encoding::EncodeLabelSet;
 use prometheus_client::metrics::counter::Counter;
 use prometheus_client::metrics::family::Family;
 use prometheus_client::metrics::gauge::Gauge;
-use prometheus_client::registry::Registry;
+use prometheus_client::metrics::histogram::Histogram;
+use prometheus_client::registry::{Registry, Unit};
 
 use crate::store::Cause;
 
@@ -25,6 +28,7 @@ pub struct Metrics {
     pub(crate) rejoins: Counter,
     pub(crate) store_errors: Counter,
     pub(crate) transitions: Family<CauseLabel, Counter>,
+    pub(crate) lateness: Lateness,
     pub(crate) expired_events: Counter,
     pub(crate) reconnects: Counter,
     pub(crate) losses: Counter,
@@ -35,10 +39,35 @@ pub struct Metrics {
     pub(crate) pushes: Counter,
 }
 
+/// The bounds of the lateness histogram, in seconds: 1 s is promised, and milliseconds are usual.
+const LATENESS_BOUNDS: [f64; 12] =
+    [0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.0, 5.0, 15.0, 60.0];
+
+/// How late watchers were told of changes, by cause.
+#[derive(Debug)]
+pub(crate) struct Lateness(Family<CauseLabel, Histogram, fn() -> Histogram>);
+
+impl Lateness {
+    pub(crate) fn note(&self, label: &CauseLabel, late: Duration) {
+        self.0.get_or_create(label).observe(late.as_secs_f64());
+    }
+}
+
+impl Default for Lateness {
+    fn default() -> Self {
+        Self(Family::new_with_constructor(|| Histogram::new(LATENESS_BOUNDS)))
+    }
+}
+
 /// Why a user changed.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, EncodeLabelSet)]
 pub(crate) struct CauseLabel {
     cause: &'static str,
+}
+
+impl CauseLabel {
+    /// Nobody told of the change: it was found by comparing.
+    pub(crate) const FOUND: Self = Self { cause: "found" };
 }
 
 impl From<Cause> for CauseLabel {
@@ -73,9 +102,20 @@ impl Metrics {
         registry.register("rejoins", "Users that the store had lost", m.rejoins.clone());
         registry.register("store_errors", "Calls to the store that failed", m.store_errors.clone());
         registry.register("transitions", "Changes of users heard, by cause", m.transitions.clone());
+        registry.register_with_unit(
+            "lateness",
+            "How much later than ideal watchers were told of a change, by cause: a bye at once, a close after the grace, \
+             a silent or lost user after the TTL and the grace",
+            Unit::Seconds,
+            m.lateness.0.clone(),
+        );
         registry.register("expired_events", "Expired keys heard", m.expired_events.clone());
         registry.register("reconnects", "Returns of the store after trouble", m.reconnects.clone());
-        registry.register("losses", "Times the store had lost everything", m.losses.clone());
+        registry.register(
+            "losses",
+            "Times this gateway's lease was lost or had lapsed",
+            m.losses.clone(),
+        );
         registry.register("gaps", "Times that events may have been missed", m.gaps.clone());
         registry.register("gateways_lost", "Gateways found dead", m.gateways_lost.clone());
         registry.register(

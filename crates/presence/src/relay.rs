@@ -11,12 +11,17 @@ use tokio::sync::mpsc;
 use tokio::time::{Instant, interval_at, sleep, sleep_until};
 use tracing::{debug, info};
 
+use crate::desk::read_all;
 use crate::engine::Core;
+use crate::metrics::CauseLabel;
 use crate::store::{BATCH_LEN_MAX, Event, Lapse, Standing, StoreError};
-use crate::watch::SHARDS;
+use crate::watch::{SHARDS, Shown};
 
 /// After a store came back, every gateway has this long to assert its sessions before anybody is compared with it.
 const ASSERT_TIME: Duration = Duration::from_secs(1);
+
+/// News may be under way for so long: a comparison that is ahead of it has found no fault.
+const NEWS_TIME: Duration = Duration::from_secs(1);
 
 /// The pause between two batches of a comparison.
 const RECONCILE_PAUSE: Duration = Duration::from_millis(5);
@@ -62,9 +67,11 @@ pub(crate) async fn run(core: Arc<Core>, mut events: mpsc::Receiver<Event>) {
 fn hear(core: &Arc<Core>, event: Event) {
     match event {
         Event::Transitions(transitions) => {
-            for transition in transitions {
-                core.metrics.transitions.get_or_create(&transition.cause.into()).inc();
-                core.absorb(&transition.standing);
+            for standing in transitions {
+                if let Some(cause) = standing.cause() {
+                    core.metrics.transitions.get_or_create(&cause.into()).inc();
+                }
+                core.absorb(&standing);
             }
         }
         Event::Expired(user) => {
@@ -102,7 +109,7 @@ fn confirm_due(core: &Arc<Core>) {
 /// Asks the store once more about users whose loss is due, until it answers: nobody is offline until that is known.
 async fn confirm(core: Arc<Core>, users: Vec<UserId>) {
     for batch in users.chunks(BATCH_LEN_MAX) {
-        while let Err(error) = read(&core, batch.to_vec()).await {
+        while let Err(error) = read_all(&core, batch).await {
             debug!(%error, users = batch.len(), "a due offline waits until the store confirms it");
             core.health.wait_for_store(RETRY_PAUSE, Duration::from_secs(1)).await;
         }
@@ -114,25 +121,28 @@ pub(crate) async fn reconcile(core: Arc<Core>, delay: Duration) {
     sleep(delay).await;
     for shard in 0..SHARDS {
         for batch in core.table.users_of_shard(shard).chunks(BATCH_LEN_MAX) {
-            match read(&core, batch.to_vec()).await {
-                Ok(differences) => drop(core.metrics.reconciled.inc_by(differences)),
-                Err(error) => debug!(%error, "a comparison with the store was left to the next"),
+            if let Err(error) = compare(&core, batch.to_vec()).await {
+                debug!(%error, "a comparison with the store was left to the next");
             }
             sleep(RECONCILE_PAUSE).await;
         }
     }
 }
 
-async fn read(core: &Core, users: Vec<UserId>) -> Result<u64, StoreError> {
-    let standings: Vec<Standing> = core.store.snapshot(users).await.inspect_err(|_| {
-        core.metrics.store_errors.inc();
-    })?;
-    Ok(standings.iter().filter(|standing| core.absorb(standing)).count() as u64)
+/// Takes over where users stand, and counts what should have been heard of and was not.
+async fn compare(core: &Core, users: Vec<UserId>) -> Result<(), StoreError> {
+    let standings = core.store.snapshot(users).await?;
+    let heard_by_ms = core.store.now_ms().saturating_sub(NEWS_TIME.as_millis() as u64);
+    for standing in standings {
+        if core.absorb(&standing) && standing.view.version / 1000 < heard_by_ms {
+            core.metrics.reconciled.inc();
+        }
+    }
+    Ok(())
 }
 
 impl Core {
-    /// Takes over where a user stands: holds a loss back, or tells the sessions that watch. True when it was news to
-    /// watchers here.
+    /// Takes over where a user stands: holds a loss back, or tells the sessions that watch. True when that was news here.
     pub(crate) fn absorb(&self, standing: &Standing) -> bool {
         let Some((user, absorbed)) = self.table.absorb(standing, Instant::now()) else {
             return false;
@@ -144,9 +154,24 @@ impl Core {
         if absorbed.flap {
             self.metrics.flaps_hidden.inc();
         }
+        if let Some(shown) = absorbed.shown {
+            self.measure_lateness(&shown);
+        }
         self.metrics.pushes.inc_by(absorbed.tell.len() as u64);
         self.outboxes.mark_all(&absorbed.tell, user);
-        !absorbed.tell.is_empty()
+        absorbed.news
+    }
+
+    /// How late watchers are told. Of a loss that nobody told of, and that was found by comparing, it is only known when
+    /// the store took it over.
+    fn measure_lateness(&self, shown: &Shown) {
+        let (label, due_ms) = match shown.change {
+            Some(change) => (change.cause.into(), change.due_ms),
+            None if shown.is_loss => (CauseLabel::FOUND, shown.version / 1000),
+            None => return,
+        };
+        let late = Duration::from_millis(self.store.now_ms().saturating_sub(due_ms));
+        self.metrics.lateness.note(&label, late);
     }
 
     /// A gateway is dead: those of its users who are watched here are looked at when they fall due. Nobody else has to

@@ -35,8 +35,9 @@ pub trait Store: Send + Sync + 'static {
     /// Writes what this gateway contributes to each user, and tells every gateway of the users that changed.
     async fn apply(&self, claims: Vec<Claim>) -> Result<(), StoreError>;
 
-    /// Vouches for users of this gateway that were joined before: they stay alive for another TTL.
-    /// Answers those that the store does not know (any more), which are to be joined again.
+    /// Vouches for users whom this gateway joined before: they stay alive for another TTL.
+    /// Answers those that are to be joined again: the store does not know them any more, or found this gateway's part of
+    /// them lapsed. To name a few too many is no fault, since joining again changes nothing.
     async fn refresh(&self, users: Vec<UserId>) -> Result<Vec<UserId>, StoreError>;
 
     /// Reads where each user stands, in the order asked, all at one moment per call.
@@ -51,12 +52,16 @@ pub trait Store: Send + Sync + 'static {
 
     /// Renews this gateway's lease. To be called every [`Config::renewal`](crate::Config::renewal); also tells whether the store answers at all.
     async fn renew(&self) -> Result<Pulse, StoreError>;
+
+    /// The store's clock, in ms since the Unix epoch, as well as it is known here.
+    fn now_ms(&self) -> u64;
 }
 
 /// What a gateway learns when it renews its lease.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub struct Pulse {
-    /// The store has lost this gateway's lease, and so whatever else it was told.
+    /// This gateway's lease is lost, and with it whatever else the store was told; or it had lapsed, and others may have
+    /// found its users gone.
     pub lost: bool,
     /// Gateways that are newly found dead.
     pub lapsed: Vec<Lapse>,
@@ -92,6 +97,17 @@ pub struct Claim {
     pub age: Duration,
     /// How long ago the last heartbeat of the sessions that left was heard ("last seen").
     pub silence: Duration,
+}
+
+impl Claim {
+    /// In how many ms watchers should see the change if all goes well; negative when that moment is past.
+    pub fn due_in_ms(&self, ttl: Duration, grace: Duration) -> i64 {
+        let (after, since) = match self.cause {
+            Cause::Silent => (ttl + grace, self.silence),
+            cause => (cause.hold(ttl, grace).unwrap_or_default(), self.age),
+        };
+        after.as_millis() as i64 - since.as_millis() as i64
+    }
 }
 
 /// What a user's living sessions on one gateway amount to.
@@ -184,6 +200,17 @@ pub struct Standing {
     pub view: View,
     /// Set while the latest view is held back.
     pub held: Option<Held>,
+    /// Why the user stands there, where that is told: with the news of it.
+    pub change: Option<Change>,
+}
+
+/// What brought a view about.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Change {
+    /// Why the user's standing changed.
+    pub cause: Cause,
+    /// When watchers should see it if all goes well, in ms since the Unix epoch by the store's clock.
+    pub due_ms: u64,
 }
 
 /// A view that is held back for its grace.
@@ -196,26 +223,27 @@ pub struct Held {
 }
 
 impl Standing {
+    /// A user of whom nothing is held back, and of whom there is no news.
+    pub fn settled(user: UserId, view: View) -> Self {
+        Self { user, view, held: None, change: None }
+    }
+
     /// What a watcher is to see now.
     pub fn shown(&self) -> &View {
         self.held.as_ref().map_or(&self.view, |held| &held.before)
     }
-}
 
-/// A user's change, as told to every gateway.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Transition {
-    /// Where the user stands now.
-    pub standing: Standing,
-    /// Why.
-    pub cause: Cause,
+    /// Why the user stands there, where that is told.
+    pub fn cause(&self) -> Option<Cause> {
+        self.change.map(|change| change.cause)
+    }
 }
 
 /// What a store tells its gateway.
 #[derive(Debug)]
 pub enum Event {
-    /// Users changed.
-    Transitions(Vec<Transition>),
+    /// Users changed: where they stand now, and why.
+    Transitions(Vec<Standing>),
     /// The key of a user expired: nobody vouched for it for the TTL.
     Expired(UserId),
     /// All sessions of this user are to be closed: the app's backend says so.

@@ -36,7 +36,11 @@ pub(crate) async fn run(core: Arc<Core>) {
     ticks.set_missed_tick_behavior(MissedTickBehavior::Burst);
     let mut step = fastrand::usize(..STEPS);
     loop {
-        ticks.tick().await;
+        let due = ticks.tick().await;
+        if due.elapsed() > core.config.lease() {
+            // After so long a stop the lease has lapsed, and everybody is asserted again for it.
+            ticks.reset();
+        }
         let users: Vec<UserId> = (0..BUCKETS_PER_STEP)
             .flat_map(|offset| core.roster.users_of(step * BUCKETS_PER_STEP + offset))
             .collect();

@@ -19,8 +19,8 @@ use tokio::time::Instant;
 use crate::outbox::ConnId;
 use crate::store::Standing;
 
-pub(crate) use entry::Absorbed;
 use entry::Watched;
+pub(crate) use entry::{Absorbed, Shown};
 
 const SHARD_BITS: u32 = 6;
 /// How many shards there are.

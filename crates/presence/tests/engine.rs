@@ -9,3 +9,5 @@ mod client;
 mod deadlines;
 #[path = "engine/histories.rs"]
 mod histories;
+#[path = "engine/races.rs"]
+mod races;

@@ -17,9 +17,7 @@ use tokio::time::Instant;
 use record::Record;
 
 use super::bucket::{BUCKETS, bucket_of};
-use super::{
-    Claim, EVENT_QUEUE_LEN, Event, Opened, Pulse, Standing, Store, StoreError, Transition,
-};
+use super::{Claim, EVENT_QUEUE_LEN, Event, Opened, Pulse, Standing, Store, StoreError};
 use crate::config::Config;
 
 /// Presence in this process's memory.
@@ -118,7 +116,7 @@ impl Hub {
         &self.buckets[usize::from(bucket_of(user))]
     }
 
-    fn publish(&self, news: &[Transition]) {
+    fn publish(&self, news: &[Standing]) {
         if news.is_empty() {
             return;
         }
@@ -191,13 +189,12 @@ impl Store for EmbeddedStore {
         let mut news = Vec::new();
         let mut stand = |user: UserId| {
             let mut bucket = self.hub.bucket(&user).lock();
-            match bucket.get_mut(&user) {
-                Some(record) => {
-                    news.extend(record.settle(&user, &times));
-                    record.standing(user, times.now)
-                }
-                None => Record::new(self.hub.born()).standing(user, times.now),
-            }
+            let Some(record) = bucket.get_mut(&user) else {
+                return Record::new(self.hub.born()).standing(user, times.now);
+            };
+            let settled = record.settle(&user, &times);
+            news.extend(settled.clone());
+            settled.unwrap_or_else(|| record.standing(user, times.now))
         };
         let standings = users.into_iter().map(&mut stand).collect();
         self.hub.publish(&news);
@@ -218,5 +215,9 @@ impl Store for EmbeddedStore {
     async fn renew(&self) -> Result<Pulse, StoreError> {
         self.hub.tell_of_gaps();
         Ok(Pulse::default())
+    }
+
+    fn now_ms(&self) -> u64 {
+        self.hub.times().now.as_ms()
     }
 }

@@ -149,6 +149,10 @@ impl Store for RedisStore {
     async fn renew(&self) -> Result<Pulse, StoreError> {
         self.reach.note(self.scripts.leases.renew(&self.client).await)
     }
+
+    fn now_ms(&self) -> u64 {
+        self.scripts.leases.now_ms()
+    }
 }
 
 /// The keys that hold a user's presence, for operators.

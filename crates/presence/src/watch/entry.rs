@@ -7,8 +7,8 @@ use presence_protocol::{Format, UserId, UserState, encode_state, presence_frame}
 use tokio::time::Instant;
 
 use crate::outbox::ConnId;
-use crate::store::Standing;
 use crate::store::view::View;
+use crate::store::{Change, Standing};
 
 /// How long a user who is gone from the store without a trace (it restarted empty) is still shown online: every gateway
 /// has that long to assert its sessions again.
@@ -30,6 +30,8 @@ struct Pending {
     due: Instant,
     /// The view to show; none when the store has no trace of the user.
     view: Option<View>,
+    /// What brought it about, where that was told.
+    change: Option<Change>,
 }
 
 /// A state in one format: as a fragment, and as a frame of its own.
@@ -48,6 +50,19 @@ pub(crate) struct Absorbed {
     pub(crate) hold: Option<Instant>,
     /// A loss that was held back is over before anybody saw it.
     pub(crate) flap: bool,
+    /// Watchers see, now or after a hold, what they would not have seen without this.
+    pub(crate) news: bool,
+    /// What watchers are shown now, if that is told to them.
+    pub(crate) shown: Option<Shown>,
+}
+
+/// A view that watchers are shown from now on, for those who measure how late that is.
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) struct Shown {
+    pub(crate) version: u64,
+    pub(crate) is_loss: bool,
+    /// What brought it about; none when nobody told of it, and it was found by comparing.
+    pub(crate) change: Option<Change>,
 }
 
 impl Watched {
@@ -112,7 +127,7 @@ impl Watched {
         }
         let Some(held) = &standing.held else {
             if self.is_news(standing) {
-                return self.show(view.clone());
+                return self.show(view.clone(), standing.change);
             }
             self.note_gateways(view);
             return Absorbed::default();
@@ -121,6 +136,7 @@ impl Watched {
         let repeated = self.latest().is_some_and(|latest| latest.version == view.version);
         if let Some(pending) = self.pending.as_mut().filter(|_| repeated) {
             pending.due = due;
+            pending.change = pending.change.or(standing.change);
             return Absorbed { hold: Some(due), ..Absorbed::default() };
         }
         if !self.is_news(standing) {
@@ -128,12 +144,13 @@ impl Watched {
         }
         let older = |shown: &View| shown.version < held.before.version;
         let absorbed = if self.shown.as_ref().is_none_or(older) {
-            self.show(held.before.clone())
+            self.show(held.before.clone(), None)
         } else {
             Absorbed::default()
         };
-        self.pending = Some(Box::new(Pending { due, view: Some(view.clone()) }));
-        Absorbed { hold: Some(due), ..absorbed }
+        let pending = Pending { due, view: Some(view.clone()), change: standing.change };
+        self.pending = Some(Box::new(pending));
+        Absorbed { hold: Some(due), news: true, ..absorbed }
     }
 
     fn is_news(&self, standing: &Standing) -> bool {
@@ -156,23 +173,34 @@ impl Watched {
             Some(pending) if pending.due > now => Absorbed::default(),
             Some(pending) if pending.view.is_none() => {
                 let known = self.latest().map_or(0, |latest| latest.version);
-                self.show(View { version: version.max(known + 1), ..View::NO_TRACE })
+                self.show(View { version: version.max(known + 1), ..View::NO_TRACE }, None)
             }
             // Also where a loss was held: its user may have come back while the store was away.
             _ => {
                 let due = now + NO_TRACE_GRACE;
-                self.pending = Some(Box::new(Pending { due, view: None }));
-                Absorbed { hold: Some(due), ..Absorbed::default() }
+                self.pending = Some(Box::new(Pending { due, view: None, change: None }));
+                Absorbed { hold: Some(due), news: true, ..Absorbed::default() }
             }
         }
     }
 
-    fn show(&mut self, view: View) -> Absorbed {
-        let held = self.pending.take().is_some_and(|pending| pending.view.is_some());
-        let same = self.shown.as_ref().is_some_and(|shown| shown.looks_like(&view));
-        self.shown = Some(view);
+    fn show(&mut self, view: View, change: Option<Change>) -> Absorbed {
+        let pending = self.pending.take().filter(|pending| pending.view.is_some());
+        let before = self.shown.replace(view);
+        let Some(view) = &self.shown else { return Absorbed::default() };
         self.encoded = [None, None];
-        let tell = if same { Vec::new() } else { self.watchers.clone() };
-        Absorbed { tell, hold: None, flap: same && held }
+        if before.as_ref().is_some_and(|before| before.looks_like(view)) {
+            return Absorbed { flap: pending.is_some(), ..Absorbed::default() };
+        }
+        let was_held = pending.filter(|pending| {
+            pending.view.as_ref().is_some_and(|held| held.version == view.version)
+        });
+        let shown = Shown {
+            version: view.version,
+            is_loss: !view.is_online() && before.is_some_and(|before| before.is_online()),
+            change: was_held.and_then(|pending| pending.change).or(change),
+        };
+        let tell = self.watchers.clone();
+        Absorbed { tell, news: true, shown: Some(shown), ..Absorbed::default() }
     }
 }

@@ -22,11 +22,11 @@ fn view(version: u64, state: Availability) -> View {
 }
 
 fn online(version: u64) -> Standing {
-    Standing { user: bo(), view: view(version, Availability::Online), held: None }
+    Standing::settled(bo(), view(version, Availability::Online))
 }
 
 fn offline(version: u64) -> Standing {
-    Standing { user: bo(), view: view(version, Availability::Offline), held: None }
+    Standing::settled(bo(), view(version, Availability::Offline))
 }
 
 /// Offline, held back, after having been online at the version before.
@@ -90,7 +90,7 @@ fn a_return_within_grace_is_a_flap_and_tells_nobody() {
 #[test]
 fn a_user_of_whom_the_store_has_no_trace_is_shown_until_that_has_lasted() {
     let (table, now) = (watched(), Instant::now());
-    let untraced = Standing { user: bo(), view: View::NO_TRACE, held: None };
+    let untraced = Standing::settled(bo(), View::NO_TRACE);
     tells(&table, &online(9), now);
     let (_, absorbed) = table.absorb(&untraced, now).unwrap();
     let due = absorbed.hold.unwrap();
@@ -103,7 +103,7 @@ fn a_user_of_whom_the_store_has_no_trace_is_shown_until_that_has_lasted() {
 #[test]
 fn a_held_loss_that_falls_due_while_the_store_has_no_trace_waits_as_well() {
     let (table, now) = (watched(), Instant::now());
-    let untraced = Standing { user: bo(), view: View::NO_TRACE, held: None };
+    let untraced = Standing::settled(bo(), View::NO_TRACE);
     tells(&table, &online(1), now);
     table.absorb(&held(2), now);
     let (_, absorbed) = table.absorb(&untraced, now + GRACE).unwrap();
@@ -115,7 +115,7 @@ fn a_held_loss_that_falls_due_while_the_store_has_no_trace_waits_as_well() {
 #[test]
 fn an_answer_from_before_the_user_first_came_does_no_harm() {
     let (table, now) = (watched(), Instant::now());
-    let untraced = Standing { user: bo(), view: View::NO_TRACE, held: None };
+    let untraced = Standing::settled(bo(), View::NO_TRACE);
     tells(&table, &online(9), now);
     let (user, absorbed) = table.absorb(&untraced, now).unwrap();
     let due = absorbed.hold.unwrap();
@@ -191,7 +191,7 @@ fn news_in_any_order_never_moves_a_dot_backwards_and_ends_at_the_truth() {
             assert!(version >= latest, "seed {seed}: {version} after {latest}");
             latest = version;
         }
-        let last = Standing { user: bo(), view: truth.clone(), held: None };
+        let last = Standing::settled(bo(), truth.clone());
         table.absorb(&last, start + GRACE);
         assert_eq!(shown(&table), (truth.state, truth.version), "seed {seed}");
     }

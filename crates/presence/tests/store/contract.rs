@@ -40,6 +40,8 @@ contract! {
     a_drained_user_who_comes_back_elsewhere_never_changed(slow);
     a_drained_user_who_does_not_come_back_is_offline_after_the_ttl(quick_ttl);
     refreshing_answers_the_users_that_are_not_known(slow);
+    a_gateway_whose_part_lapsed_is_to_join_again_though_another_kept_the_user_alive(quick);
+    a_gateway_whose_user_expired_and_came_elsewhere_is_to_join_it_again(quick);
     refreshing_keeps_a_user_online_past_the_ttl(quick);
     a_user_whose_gateway_stopped_is_found_offline_with_last_seen(quick);
     a_lapsed_user_is_held_back_for_the_grace(quick_ttl);

@@ -9,7 +9,7 @@ use presence::store::embedded::EmbeddedHub;
 use presence::store::redis::{self, RedisOptions};
 use presence::store::view::View;
 use presence::store::{
-    Cause, Claim, Contribution, Event, Opened, SetStatus, Standing, Store, StoreError, Transition,
+    Cause, Claim, Contribution, Event, Opened, SetStatus, Standing, Store, StoreError,
 };
 use presence_protocol::{Device, Show, StatusText, UserId};
 use presence_testkit::{RedisServer, eventually};
@@ -165,10 +165,10 @@ impl Gateway {
     }
 
     /// The next transition of a user; other events before it are passed over.
-    pub(crate) async fn heard(&mut self, name: &str) -> Transition {
+    pub(crate) async fn heard(&mut self, name: &str) -> Standing {
         loop {
             if let Event::Transitions(transitions) = self.event().await {
-                let of_user = |transition: &Transition| transition.standing.user == user(name);
+                let of_user = |standing: &Standing| standing.user == user(name);
                 if let Some(found) = transitions.into_iter().find(of_user) {
                     return found;
                 }

@@ -9,7 +9,7 @@ use presence_protocol::{Availability, Show, UserId};
 use smallvec::SmallVec;
 
 use crate::store::view::View;
-use crate::store::{Cause, Claim, Contribution, Held, SetStatus, Standing, Transition};
+use crate::store::{Cause, Change, Claim, Contribution, Held, SetStatus, Standing};
 
 use super::{Moment, Times};
 
@@ -39,9 +39,9 @@ struct Voucher {
     status_set_at: Moment,
 }
 
-/// Why a view changes.
-struct Change {
-    cause: Cause,
+/// Why a view changes, and how.
+struct Turn {
+    change: Change,
     since: Moment,
     hold_until: Option<Moment>,
 }
@@ -66,7 +66,7 @@ impl Record {
         gateway: &Arc<str>,
         claim: &Claim,
         times: &Times,
-    ) -> Option<Transition> {
+    ) -> Option<Standing> {
         let now = times.now;
         self.end_hold(now);
         self.vouchers.retain(|voucher| voucher.until > now && voucher.gateway != *gateway);
@@ -93,12 +93,14 @@ impl Record {
         };
         let hold =
             claim.cause.hold(times.ttl, times.grace).map(|hold| hold.saturating_sub(claim.age));
-        let change = Change {
-            cause: claim.cause,
+        let due_in_ms = claim.due_in_ms(times.ttl, times.grace);
+        let due_ms = now.as_ms().saturating_add_signed(due_in_ms);
+        let turn = Turn {
+            change: Change { cause: claim.cause, due_ms },
             since: now - ago,
             hold_until: hold.map(|hold| now + hold),
         };
-        self.commit(&claim.user, view, &change, now)
+        self.commit(&claim.user, view, &turn, now)
     }
 
     /// Vouches on; false when this gateway has no part in the user.
@@ -115,19 +117,20 @@ impl Record {
     }
 
     /// Brings a record up to the truth of which nobody, or not everybody, vouches any more.
-    pub(super) fn settle(&mut self, user: &UserId, times: &Times) -> Option<Transition> {
+    pub(super) fn settle(&mut self, user: &UserId, times: &Times) -> Option<Standing> {
         self.end_hold(times.now);
         let lapsed =
             self.vouchers.iter().map(|voucher| voucher.until).filter(|end| *end <= times.now);
         let lapsed = lapsed.max()?;
         self.vouchers.retain(|voucher| voucher.until > times.now);
         let view = self.merge();
-        let change = Change {
-            cause: Cause::Expired,
+        let due = lapsed + times.grace;
+        let turn = Turn {
+            change: Change { cause: Cause::Expired, due_ms: due.as_ms() },
             since: lapsed - times.ttl,
-            hold_until: Some(lapsed + times.grace),
+            hold_until: Some(due),
         };
-        self.commit(user, view, &change, times.now)
+        self.commit(user, view, &turn, times.now)
     }
 
     /// Where the user stands.
@@ -138,6 +141,7 @@ impl Record {
             view: self.view.clone(),
             held: held
                 .map(|hold| Held { remaining: hold.until - now, before: hold.before.clone() }),
+            change: None,
         }
     }
 
@@ -183,40 +187,39 @@ impl Record {
         &mut self,
         user: &UserId,
         mut view: View,
-        change: &Change,
+        turn: &Turn,
         now: Moment,
-    ) -> Option<Transition> {
+    ) -> Option<Standing> {
         let old = &self.view;
         if view.looks_like(old) {
             (view.version, view.since) = (old.version, old.since);
-            let gone = change.cause == Cause::Bye && !view.is_online();
+            let gone = turn.change.cause == Cause::Bye && !view.is_online();
             let released = gone && self.held.take().is_some();
             if view.gateways == self.view.gateways && !released {
                 return None;
             }
         } else {
             view.version = now.as_us().max(old.version + 1);
-            view.since =
-                if view.state == old.state { old.since } else { Some(change.since.as_ms()) };
-            self.held = self.hold_after(&mut view, change, now);
+            view.since = if view.state == old.state { old.since } else { Some(turn.since.as_ms()) };
+            self.held = self.hold_after(&mut view, turn, now);
         }
         self.view = view;
-        Some(Transition { standing: self.standing(user.clone(), now), cause: change.cause })
+        Some(Standing { change: Some(turn.change), ..self.standing(user.clone(), now) })
     }
 
-    fn hold_after(&mut self, view: &mut View, change: &Change, now: Moment) -> Option<Box<Hold>> {
+    fn hold_after(&mut self, view: &mut View, turn: &Turn, now: Moment) -> Option<Box<Hold>> {
         let pending = self.held.take();
         let returning =
             pending.as_ref().is_some_and(|hold| hold.before.is_online() && view.is_online());
         if let Some(hold) = pending.as_ref().filter(|_| returning) {
             view.since = hold.before.since;
         }
-        let hold = match change.hold_until.filter(|until| *until > now) {
+        let hold = match turn.hold_until.filter(|until| *until > now) {
             Some(until) => {
                 let before = pending.map_or_else(|| self.view.clone(), |hold| hold.before);
                 Some(Box::new(Hold { until, before }))
             }
-            None if change.cause == Cause::Joined && returning => pending,
+            None if turn.change.cause == Cause::Joined && returning => pending,
             None => None,
         };
         hold.filter(|hold| !hold.before.looks_like(view))

@@ -80,10 +80,11 @@ impl Leases {
         let call = run(client, &self.script, self.key.clone(), arguments);
         let too_late = |_| StoreError::Unreachable("the lease was not renewed in time".to_owned());
         let answer = timeout(RENEWAL_TIMEOUT, call).await.map_err(too_late)??;
-        let (now_ms, born_us, known, lapsed): (u64, u64, u8, Vec<(String, u64)>) = decode(answer)?;
+        let (now_ms, born_us, was_good, lapsed): (u64, u64, u8, Vec<(String, u64)>) =
+            decode(answer)?;
         let first = !self.renewed_before.swap(true, Ordering::Relaxed);
         let lapsed = self.note(lapsed, now_ms, born_us);
-        Ok(Pulse { lost: known == 0 && !first, lapsed })
+        Ok(Pulse { lost: was_good == 0 && !first, lapsed })
     }
 
     /// Gives the lease up.
@@ -91,6 +92,11 @@ impl Leases {
         let script = Script::from_lua("return redis.call('HDEL', KEYS[1], ARGV[1])");
         let arguments = vec![Bytes::from(self.gateway.clone())];
         run(client, &script, self.key.clone(), arguments).await.map(drop)
+    }
+
+    /// What the store's clock (ms) should say now.
+    pub(super) fn now_ms(&self) -> u64 {
+        self.known.lock().store_now_ms()
     }
 
     /// What the scripts are told of it.

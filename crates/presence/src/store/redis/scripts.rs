@@ -19,7 +19,7 @@ use super::connect::CALL;
 use super::lease::{Known, Leases};
 use crate::store::bucket::bucket_of;
 use crate::store::view::View;
-use crate::store::{Cause, Claim, Contribution, Event, Held, Standing, StoreError, Transition};
+use crate::store::{Cause, Change, Claim, Contribution, Event, Held, Standing, StoreError};
 
 macro_rules! script {
     ($file:literal) => {
@@ -162,8 +162,8 @@ pub(super) fn decode_event(message: &[u8]) -> Result<Event, StoreError> {
     match rmp_serde::from_slice(message).map_err(|error| nonsense(&error))? {
         News::Disconnect(user) => Ok(Event::Disconnect(user)),
         News::Changed(rows) => {
-            let transitions = rows.into_iter().map(Row::transition).collect::<Result<_, _>>()?;
-            Ok(Event::Transitions(transitions))
+            let standings = rows.into_iter().map(Row::standing).collect::<Result<_, _>>()?;
+            Ok(Event::Transitions(standings))
         }
     }
 }
@@ -229,6 +229,7 @@ struct ClaimRow<'a> {
     status_age_ms: i64,
     cause: &'static str,
     hold_ms: u64,
+    due_in_ms: i64,
     silence_ms: u64,
     online_ms: u64,
 }
@@ -257,6 +258,7 @@ impl<'a> ClaimRow<'a> {
             status_age_ms: status.map_or(-1, |status| millis(status.age).cast_signed()),
             cause: claim.cause.as_str(),
             hold_ms: millis(hold.unwrap_or_default()),
+            due_in_ms: claim.due_in_ms(options.config.ttl, options.config.grace),
             silence_ms: millis(claim.silence),
             online_ms: contribution.map_or(0, |contribution| millis(contribution.online_for)),
         }
@@ -277,27 +279,28 @@ fn millis(duration: Duration) -> u64 {
     duration.as_millis() as u64
 }
 
-/// What the scripts tell of a user: the view's line, the cause (empty in a snapshot), for how many ms more a loss is
-/// held back, and the line that is shown until then.
+/// What the scripts tell of a user: the view's line, the cause (empty where there is no news), when watchers should see it,
+/// for how many ms more a loss is held back, and the line that is shown until then.
 #[derive(Deserialize)]
-struct Row(UserId, String, String, u64, String);
+struct Row(UserId, String, String, u64, u64, String);
 
 impl Row {
     fn standing(self) -> Result<Standing, StoreError> {
-        let Self(user, line, _, hold_ms, before) = self;
+        let Self(user, line, cause, due_ms, hold_ms, before) = self;
         let held = match before.as_str() {
             "" => None,
             before => {
                 Some(Held { remaining: Duration::from_millis(hold_ms), before: view(before)? })
             }
         };
-        Ok(Standing { view: view(&line)?, user, held })
-    }
-
-    fn transition(self) -> Result<Transition, StoreError> {
-        let cause = Cause::parse(&self.2)
-            .ok_or_else(|| StoreError::Nonsense(format!("the cause {:?}", self.2)))?;
-        Ok(Transition { standing: self.standing()?, cause })
+        let change = match cause.as_str() {
+            "" => None,
+            word => {
+                let unknown = || StoreError::Nonsense(format!("the cause {word:?}"));
+                Some(Change { cause: Cause::parse(word).ok_or_else(unknown)?, due_ms })
+            }
+        };
+        Ok(Standing { view: view(&line)?, user, held, change })
     }
 }
 

@@ -1,10 +1,11 @@
 -- Writes what one gateway contributes to each of a batch of users, and tells every gateway of those that changed.
 --
 -- ARGV[2]  MessagePack list of claims:
---          { bucket, user, contribution, status_age_ms, cause, hold_ms, silence_ms, online_ms }
+--          { bucket, user, contribution, status_age_ms, cause, hold_ms, due_in_ms, silence_ms, online_ms }
 --          contribution: "<show> <devices> <text>", "drained", or "" when the gateway has no session left;
 --          status_age_ms: how long ago the status was set, -1 when none was;
---          hold_ms: for how much longer a loss is held back, 0 when the change was deliberate.
+--          hold_ms: for how much longer a loss is held back, 0 when the change was deliberate;
+--          due_in_ms: when watchers should see the change if all goes well, negative when that is past.
 -- Result   how many users changed
 -- Cost     about 8 commands a user
 
@@ -34,15 +35,17 @@ local function set_at(status_age_ms)
 end
 
 for _, claim in ipairs(cmsgpack.unpack(ARGV[2])) do
-  local bucket, user, contribution, status_age_ms, cause, hold_ms, silence_ms, online_ms = unpack(claim)
+  local bucket, user, contribution, status_age_ms, cause, hold_ms, due_in_ms, silence_ms, online_ms = unpack(claim)
   local user_key = key(bucket, 'user', user)
   if stale and contribution == '' then
     -- The call waited in a store that was stopped: the user may have come elsewhere since, and that may wait as well.
     hold_ms = math.max(hold_ms, RETURN_MS)
     silence_ms = silence_ms + waited_ms
+    due_in_ms = due_in_ms - waited_ms
   end
   local record = load_record(bucket, user)
   local contributions, until_ms = load_contributions(bucket, user)
+  note_lost(bucket, record.view, contributions, setup.gateway)
   if contribution == '' then
     call('HDEL', user_key, setup.gateway)
     contributions[setup.gateway] = nil
@@ -70,6 +73,7 @@ for _, claim in ipairs(cmsgpack.unpack(ARGV[2])) do
     cause = cause,
     since_ms = now_ms - (view.state == 'online' and online_ms or silence_ms),
     hold_until = hold_ms > 0 and now_ms + hold_ms or 0,
+    due_ms = math.max(now_ms + due_in_ms, 0),
   })
 end
 

@@ -4,15 +4,16 @@
 --                              remembers: its first lease, also the first after it lost everything
 -- ARGV     gateway, lapse_ms (a lease is good for so long), forget_ms (then it is forgotten)
 -- Result   MessagePack list:
---          { now_ms, born_us, 1 when this gateway's lease was there or else 0, { { gateway, renewed_ms }, ... } }
--- Cost     5 commands
+--          { now_ms, born_us, 1 when this gateway's lease was good until now or else 0, { { gateway, renewed_ms }, ... } }
+-- Cost     6 commands
 
 local gateway, lapse_ms, forget_ms = ARGV[1], tonumber(ARGV[2]), tonumber(ARGV[3])
 local time = redis.call('TIME')
 local now_us = time[1] * 1000000 + time[2]
 local now_ms = math.floor(now_us / 1000)
 redis.call('HSETNX', KEYS[1], '@born', string.format('%.0f', now_us))
-local known = 1 - redis.call('HSET', KEYS[1], gateway, string.format('%.0f', now_ms))
+local renewed_before_ms = tonumber(redis.call('HGET', KEYS[1], gateway) or 0)
+redis.call('HSET', KEYS[1], gateway, string.format('%.0f', now_ms))
 redis.call('PEXPIRE', KEYS[1], ARGV[3])
 
 local lapsed, born_us = {}, 0
@@ -28,4 +29,5 @@ for i = 1, #flat, 2 do
   end
 end
 
-return cmsgpack.pack({ now_ms, born_us, known, lapsed })
+local was_good = renewed_before_ms >= now_ms - lapse_ms and 1 or 0
+return cmsgpack.pack({ now_ms, born_us, was_good, lapsed })

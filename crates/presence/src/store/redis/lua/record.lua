@@ -4,7 +4,8 @@
 --   <prefix>:{b}:user:<user>   hash, TTL: gateway -> "<set_at_us> <show> <devices> <text>". Exists while the user is online.
 --   <prefix>:{b}:seen:<user>   string, kept for `last_seen`: the view's line; while a loss is held back, a second line
 --                              "<hold_until_ms> <the line shown until then>".
---   <prefix>:{b}:gateways      hash, TTL: gateway -> until when (ms) it vouches for its users of this bucket.
+--   <prefix>:{b}:gateways      hash, TTL: gateway -> until when (ms) it vouches for its users of this bucket; and
+--                              "<gateway> lost" -> when (ms) its part of a user was found lapsed, which it is to be told.
 --
 -- A line is "version state since show devices gateways text"; "." stands for nothing.
 -- KEYS[1] is any key of the bucket: it routes the call. The other keys are derived from it, in the same slot.
@@ -56,15 +57,22 @@ local function line_of(view)
     .. view.devices .. ' ' .. view.gateways .. ' ' .. view.text
 end
 
+-- What is told of a user: { user, line, cause or "", due_ms or 0, hold_ms, line shown until then or "" }.
+local function row_of(user, record, cause, due_ms)
+  local held = record.before ~= nil
+  return { user, line_of(record.view), cause, due_ms, held and record.hold_until - now_ms or 0,
+    held and line_of(record.before) or '' }
+end
+
 local function looks_like(a, b)
   return a.state == b.state and a.show == b.show and a.devices == b.devices and a.text == b.text
 end
 
--- The record of a user: `view`, and `before` with `hold_until` (0 when nothing is held back).
+-- The record of a user: `view`, and `before` with `hold_until` (0 when nothing is held back). `is_new` when there is none.
 local function load_record(bucket, user)
   local stored = call('GET', key(bucket, 'seen', user))
   if not stored then
-    return { view = parse(NO_TRACE), hold_until = 0 }
+    return { view = parse(NO_TRACE), hold_until = 0, is_new = true }
   end
   local view, hold_until, before = string.match(stored, '^([^\n]*)\n(%d+) (.*)$')
   if not view then
@@ -111,6 +119,19 @@ end
 -- Until when (ms) a gateway vouches for its users of a bucket; 0 when it never did, or so long ago that it is forgotten.
 local function vouched_until(bucket, gateway)
   return tonumber(call('HGET', vouchers_key(bucket), gateway) or 0)
+end
+
+-- Notes for each gateway that a view names (but one), and that has no part in the user any more, that this is so: it may
+-- live after all, and then has to join the user again.
+local function note_lost(bucket, view, contributions, but)
+  if view.gateways == '.' or view.gateways == but then
+    return
+  end
+  for gateway in string.gmatch(view.gateways, '[^,]+') do
+    if gateway ~= but and not contributions[gateway] then
+      call('HSET', vouchers_key(bucket), gateway .. ' lost', integer(now_ms))
+    end
+  end
 end
 
 -- What the gateways contribute: gateway -> contribution, without those whose gateway stopped vouching, which are
@@ -169,7 +190,8 @@ local function merge(contributions)
   return view
 end
 
--- Makes `view` the user's view. `change` says why: cause, since_ms, hold_until (0 when the change was deliberate).
+-- Makes `view` the user's view. `change` says why: cause, since_ms, hold_until (0 when the change was deliberate), and
+-- due_ms, when watchers should see it if all went well.
 --
 -- The version grows only with what a watcher could tell apart, so that nothing an invisible user does shows.
 -- While a loss is held back, a user who comes back piece by piece stays held until it looks as before, or is out of time;
@@ -210,8 +232,8 @@ local function commit(bucket, user, record, view, change)
   end
   record.view = view
   save_record(bucket, user, record)
-  news[#news + 1] = { user, line_of(view), change.cause, record.hold_until > 0 and record.hold_until - now_ms or 0,
-    record.before and line_of(record.before) or '' }
+  news[#news + 1] = row_of(user, record, change.cause, change.due_ms)
+  return news[#news]
 end
 
 -- When the gateways that a view names stopped vouching, at the latest now: 0 when that is forgotten.
@@ -232,11 +254,19 @@ local function leased_until(view)
   return renewed > 0 and renewed + setup.ttl_ms or 0
 end
 
--- A user of whom nobody vouches any more, or not all that did: brings the record up to the truth.
--- The usual case, a living user of one gateway, costs one EXISTS.
+-- A user who is alive though there is no line about it, which a Redis that runs out of memory may have evicted.
+local function restore(bucket, user, record)
+  local view = merge(load_contributions(bucket, user))
+  if view.gateways ~= '.' then
+    return commit(bucket, user, record, view, { cause = 'joined', since_ms = now_ms, hold_until = 0, due_ms = now_ms })
+  end
+end
+
+-- A user of whom nobody vouches any more, or not all that did: brings the record up to the truth, and answers the row
+-- that tells of it, if there is any. The usual case, a living user of one gateway, costs one EXISTS.
 local function settle(bucket, user, record)
   if record.view.gateways == '.' then
-    return
+    return record.is_new and restore(bucket, user, record)
   end
   local contributions, _, lapsed = {}, nil, nil
   if call('EXISTS', key(bucket, 'user', user)) == 0 then
@@ -247,11 +277,13 @@ local function settle(bucket, user, record)
   if not lapsed then
     return
   end
+  note_lost(bucket, record.view, contributions)
   local alive_until = math.max(lapsed, leased_until(record.view))
-  commit(bucket, user, record, merge(contributions), {
+  return commit(bucket, user, record, merge(contributions), {
     cause = 'expired',
     since_ms = alive_until > 0 and alive_until - setup.ttl_ms or tonumber(record.view.since) or now_ms,
     hold_until = math.max(alive_until + setup.grace_ms, forgive_ms > 0 and now_ms + forgive_ms or 0),
+    due_ms = (alive_until > 0 and alive_until or now_ms) + setup.grace_ms,
   })
 end
 

@@ -2,7 +2,7 @@
 -- gateway is told.
 --
 -- ARGV[2]  MessagePack list of { bucket, user }
--- Result   MessagePack list, in the order asked: { user, line, "", hold_ms, line shown until then or "" }
+-- Result   MessagePack list, in the order asked, of rows (see row_of); the cause is "" but for those found offline now
 -- Cost     2 commands a user
 
 local rows = {}
@@ -11,7 +11,7 @@ local rows = {}
 local function plain_line(bucket, user)
   local stored = call('GET', key(bucket, 'seen', user))
   if not stored then
-    return NO_TRACE
+    return call('EXISTS', key(bucket, 'user', user)) == 0 and NO_TRACE
   end
   local gateways = string.match(stored, '^%d+ %a+ %S+ %S+ %S+ ([^ ,]+) [^\n]*$')
   if gateways and (gateways == '.' or call('EXISTS', key(bucket, 'user', user)) == 1) then
@@ -22,12 +22,10 @@ end
 local function row(bucket, user)
   local line = plain_line(bucket, user)
   if line then
-    return { user, line, '', 0, '' }
+    return { user, line, '', 0, 0, '' }
   end
   local record = load_record(bucket, user)
-  settle(bucket, user, record)
-  return { user, line_of(record.view), '', record.hold_until > 0 and record.hold_until - now_ms or 0,
-    record.before and line_of(record.before) or '' }
+  return settle(bucket, user, record) or row_of(user, record, '', 0)
 end
 
 for i, asked in ipairs(cmsgpack.unpack(ARGV[2])) do
