@@ -71,11 +71,15 @@ fn hear(core: &Arc<Core>, event: Event) {
                 if let Some(cause) = standing.cause() {
                     core.metrics.transitions.get_or_create(&cause.into()).inc();
                 }
+                if !standing.view.is_on(core.store.gateway()) {
+                    core.assert_if_here(&standing.user);
+                }
                 core.absorb(&standing);
             }
         }
         Event::Expired(user) => {
             core.metrics.expired_events.inc();
+            core.assert_if_here(&user);
             if core.table.find(&user).is_some() {
                 core.spawn(confirm(core.clone(), vec![user]));
             }
@@ -172,6 +176,15 @@ impl Core {
         };
         let late = Duration::from_millis(self.store.now_ms().saturating_sub(due_ms));
         self.metrics.lateness.note(&label, late);
+    }
+
+    /// The store says that a user is not here. Whoever has a session here is told of again: a gateway that was stalled or
+    /// cut off for too long is taken for dead, and the user with it.
+    fn assert_if_here(&self, user: &UserId) {
+        if self.roster.has(user) {
+            self.metrics.rejoins.inc();
+            self.claims.assert_again(vec![user.clone()], self.clock.now());
+        }
     }
 
     /// A gateway is dead: those of its users who are watched here are looked at when they fall due. Nobody else has to

@@ -104,6 +104,11 @@ impl Roster {
         self.bucket(user).get(user).map(|local| local.contribution(now))
     }
 
+    /// Whether a user has a session here.
+    pub(crate) fn has(&self, user: &UserId) -> bool {
+        self.bucket(user).contains_key(user)
+    }
+
     /// A user's sessions.
     pub(crate) fn conns_of(&self, user: &UserId) -> Vec<ConnId> {
         let bucket = self.bucket(user);

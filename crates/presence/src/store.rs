@@ -53,6 +53,9 @@ pub trait Store: Send + Sync + 'static {
     /// Renews this gateway's lease. To be called every [`Config::renewal`](crate::Config::renewal); also tells whether the store answers at all.
     async fn renew(&self) -> Result<Pulse, StoreError>;
 
+    /// This gateway's id, as it stands in views.
+    fn gateway(&self) -> &str;
+
     /// The store's clock, in ms since the Unix epoch, as well as it is known here.
     fn now_ms(&self) -> u64;
 }

@@ -15,7 +15,7 @@ use crate::store::BATCH_LEN_MAX;
 use crate::store::bucket::BUCKETS;
 
 /// Buckets are walked in so many steps; those of one step go out as one batch.
-const STEPS: usize = 256;
+const STEPS: usize = 64;
 const BUCKETS_PER_STEP: usize = BUCKETS / STEPS;
 const _: () = assert!(BUCKETS.is_multiple_of(STEPS));
 
@@ -24,9 +24,10 @@ const _: () = assert!(BUCKETS.is_multiple_of(STEPS));
 const ATTEMPTS: usize = 4;
 const RETRY_PAUSE: Duration = Duration::from_millis(500);
 
-/// How often each user is vouched for: twice in a TTL, so that one lost call does no harm.
+/// How often each user is vouched for: so often that a lost call can be made good several times before the TTL is over.
+/// Each is a write in the store, so not more often than that.
 pub(crate) fn vouch_interval(config: &Config) -> Duration {
-    config.ttl / 2
+    config.ttl * 2 / 3
 }
 
 /// Walks the buckets for as long as the engine lives, from a random start, so that gateways do not beat in step.

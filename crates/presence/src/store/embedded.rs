@@ -217,6 +217,10 @@ impl Store for EmbeddedStore {
         Ok(Pulse::default())
     }
 
+    fn gateway(&self) -> &str {
+        &self.gateway
+    }
+
     fn now_ms(&self) -> u64 {
         self.hub.times().now.as_ms()
     }

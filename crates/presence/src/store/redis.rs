@@ -6,6 +6,7 @@
 mod connect;
 mod errors;
 mod events;
+mod keys;
 mod lease;
 mod reach;
 mod scripts;
@@ -22,9 +23,9 @@ use tokio::sync::mpsc;
 use tokio::time::timeout;
 
 pub use errors::OpenError;
+pub use keys::{UserKeys, keys_of};
 pub use startup::{KeyspaceEvents, Mode, StartupReport};
 
-use super::bucket::bucket_of;
 use super::{BATCH_LEN_MAX, Claim, EVENT_QUEUE_LEN, Opened, Pulse, Standing, Store, StoreError};
 use crate::config::Config;
 use connect::{AbortOnDrop, CALL, Link, OPEN_TIMEOUT, Target};
@@ -150,42 +151,18 @@ impl Store for RedisStore {
         self.reach.note(self.scripts.leases.renew(&self.client).await)
     }
 
+    fn gateway(&self) -> &str {
+        self.scripts.gateway()
+    }
+
     fn now_ms(&self) -> u64 {
         self.scripts.leases.now_ms()
-    }
-}
-
-/// The keys that hold a user's presence, for operators.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct UserKeys {
-    /// Exists, with a TTL, while the user is online: a hash from gateway to what it contributes.
-    pub user: String,
-    /// What was last known of the user, and when it was last seen.
-    pub seen: String,
-}
-
-/// The names of a user's keys.
-pub fn keys_of(prefix: &str, user: &UserId) -> UserKeys {
-    let bucket = bucket_of(user);
-    UserKeys {
-        user: format!("{prefix}:{{{bucket}}}:user:{user}"),
-        seen: format!("{prefix}:{{{bucket}}}:seen:{user}"),
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn a_users_keys_are_those_that_the_documentation_names() {
-        let user = UserId::new("foo").unwrap();
-        let expected = UserKeys {
-            user: "presence:{918}:user:foo".to_owned(),
-            seen: "presence:{918}:seen:foo".to_owned(),
-        };
-        assert_eq!(keys_of("presence", &user), expected);
-    }
 
     #[test]
     fn names_that_would_break_a_key_or_a_line_are_refused() {

@@ -53,6 +53,11 @@ impl View {
         !self.is_online() && self.since.is_none()
     }
 
+    /// Whether the user has a session on this gateway, seen or not.
+    pub fn is_on(&self, gateway: &str) -> bool {
+        self.gateways.iter().any(|on| on == gateway)
+    }
+
     /// Whether the user is online in this view.
     pub fn is_online(&self) -> bool {
         self.state == Availability::Online

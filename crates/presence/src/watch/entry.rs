@@ -80,7 +80,7 @@ impl Watched {
 
     /// Whether the user, as last heard, has a session on this gateway.
     pub(super) fn is_on(&self, gateway: &str) -> bool {
-        self.latest().is_some_and(|view| view.gateways.iter().any(|on| on == gateway))
+        self.latest().is_some_and(|view| view.is_on(gateway))
     }
 
     /// The latest view that is known: the one that is held back, or else the one that is shown.

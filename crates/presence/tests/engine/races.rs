@@ -50,6 +50,10 @@ impl Store for Late {
         self.store.renew().await
     }
 
+    fn gateway(&self) -> &str {
+        self.store.gateway()
+    }
+
     fn now_ms(&self) -> u64 {
         self.store.now_ms()
     }

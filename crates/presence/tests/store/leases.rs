@@ -21,8 +21,8 @@ async fn lapse_heard_by(gateway: &Gateway) -> Lapse {
 async fn a_gateway_that_does_not_renew_is_found_dead_once() {
     let world = World::new(Kind::Redis, slow());
     let (living, dying) = (world.gateway("living").await, world.gateway("dying").await);
-    renew(&dying).await;
     let renewed = Instant::now();
+    renew(&dying).await;
     assert_eq!(renew(&living).await, Pulse::default(), "it lives still");
 
     let lapse = lapse_heard_by(&living).await;

@@ -10,18 +10,17 @@ use fred::error::Error;
 use fred::interfaces::{ClientLike, ClusterInterface, EventInterface, PubsubInterface};
 use fred::types::config::Server;
 use fred::types::{ClusterStateChange, KeyspaceEvent, Message, Value};
-use presence_protocol::UserId;
 use tokio::sync::broadcast::{self, error::RecvError};
 use tokio::sync::mpsc::{self, error::TrySendError};
 use tokio::time::{Instant, sleep, sleep_until};
 
 use super::RedisOptions;
 use super::connect::{Link, nodes};
+use super::keys::Keyspace;
 use super::reach::Reach;
 use super::scripts::decode_event;
 use super::startup::turn_on_events;
 use crate::store::Event;
-use crate::store::bucket::bucket_of;
 
 /// How often a quiet subscriber is asked whether it still hears: without a question, a dead peer is never noticed.
 const CHECK_INTERVAL: Duration = Duration::from_secs(5);
@@ -58,7 +57,7 @@ pub(super) struct Feed {
     commands: Link<Client>,
     subscriber: Link<SubscriberClient>,
     heard: Receivers,
-    keys: ExpiredKeys,
+    keys: Keyspace,
     channel: String,
     expired_channel: String,
     /// In a cluster, every server tells of every message: the one that is listened to.
@@ -100,7 +99,7 @@ impl Feed {
             commands,
             subscriber,
             heard,
-            keys: ExpiredKeys::new(&options.prefix),
+            keys: Keyspace::new(&options.prefix),
             channel: options.channel(),
             expired_channel: format!("__keyevent@{database}__:expired"),
             teller: None,
@@ -285,44 +284,9 @@ impl Outlet {
     }
 }
 
-/// Tells our keys from all others: `<prefix>:{b}:user:<user>`.
-struct ExpiredKeys {
-    start: Box<[u8]>,
-}
-
-impl ExpiredKeys {
-    fn new(prefix: &str) -> Self {
-        Self { start: format!("{prefix}:{{").into_bytes().into() }
-    }
-
-    fn user_of(&self, key: &[u8]) -> Option<UserId> {
-        let rest = std::str::from_utf8(key.strip_prefix(&*self.start)?).ok()?;
-        let (bucket, user) = rest.split_once("}:user:")?;
-        let user = UserId::new(user).ok()?;
-        (bucket.parse() == Ok(bucket_of(&user))).then_some(user)
-    }
-}
-
 #[cfg(test)]
 mod tests {
-    use super::super::keys_of;
     use super::*;
-
-    #[test]
-    fn only_the_keys_of_users_are_told_from_others() {
-        let keys = ExpiredKeys::new("p");
-        for user in ["foo", "}:user:{", "a b\nc", "å"] {
-            let user = UserId::new(user).unwrap();
-            let named = keys_of("p", &user);
-            assert_eq!(keys.user_of(named.user.as_bytes()), Some(user), "{}", named.user);
-            assert_eq!(keys.user_of(named.seen.as_bytes()), None);
-        }
-        for other in
-            ["foo", "q:{918}:user:foo", "p:{917}:user:foo", "p:{918}:gateways", "p:{918}:user:"]
-        {
-            assert_eq!(keys.user_of(other.as_bytes()), None, "{other}");
-        }
-    }
 
     #[tokio::test]
     async fn a_full_queue_is_made_good_by_one_gap_as_soon_as_there_is_room() {

@@ -16,6 +16,7 @@ use serde::{Deserialize, Serialize};
 
 use super::RedisOptions;
 use super::connect::CALL;
+use super::keys::Keyspace;
 use super::lease::{Known, Leases};
 use crate::store::bucket::bucket_of;
 use crate::store::view::View;
@@ -34,6 +35,7 @@ const RETURN_TIME: Duration = Duration::from_secs(3);
 pub(super) struct Scripts {
     client: Client,
     options: RedisOptions,
+    keys: Keyspace,
     apply: Script,
     refresh: Script,
     snapshot: Script,
@@ -45,11 +47,16 @@ impl Scripts {
         Self {
             client,
             options: options.clone(),
+            keys: Keyspace::new(&options.prefix),
             apply: script!("lua/apply.lua"),
             refresh: script!("lua/refresh.lua"),
             snapshot: script!("lua/snapshot.lua"),
             leases: Leases::new(options),
         }
+    }
+
+    pub(super) fn gateway(&self) -> &str {
+        &self.options.gateway
     }
 
     pub(super) async fn apply(
@@ -71,13 +78,14 @@ impl Scripts {
     ) -> Result<Vec<UserId>, StoreError> {
         let parts = self.split(users.iter().map(|user| (bucket_of(user), user)));
         let calls = parts.into_iter().map(async |(bucket, users)| {
-            let mut buckets = BTreeMap::<u16, Vec<&UserId>>::new();
+            let mut buckets = BTreeMap::<u16, Vec<String>>::new();
             for user in users {
-                buckets.entry(bucket_of(user)).or_default().push(user);
+                buckets.entry(bucket_of(user)).or_default().push(self.keys.of(user));
             }
-            decode::<Vec<UserId>>(self.call(&self.refresh, bucket, buckets, forgive).await?)
+            decode::<Vec<String>>(self.call(&self.refresh, bucket, buckets, forgive).await?)
         });
-        Ok(try_join_all(calls).await?.concat())
+        let missing = try_join_all(calls).await?.concat();
+        Ok(missing.iter().filter_map(|key| self.keys.user_of(key.as_bytes())).collect())
     }
 
     pub(super) async fn snapshot(
