@@ -12,6 +12,7 @@ use presence_protocol::{
     ErrorCode, ErrorMessage, GatewayMessage, RequestId, UserId, UserState, encode_gateway,
     encode_state, snapshot_frame,
 };
+use tokio::time::Instant;
 use tracing::debug;
 
 use crate::engine::Core;
@@ -230,13 +231,14 @@ async fn finish(core: &Core, outbox: &Outbox, open: Open) {
 /// The table is brought up to what was read before anybody is told of it: else a client that was answered from the store
 /// could be answered from the table next, with less.
 pub(crate) async fn read_all(core: &Core, users: &[UserId]) -> Result<Vec<Standing>, StoreError> {
+    let asked = Instant::now();
     let calls = users.chunks(BATCH_LEN_MAX).map(|batch| core.store.snapshot(batch.to_vec()));
     let parts = futures::future::try_join_all(calls).await.inspect_err(|_| {
         core.metrics.store_errors.inc();
     })?;
     let standings: Vec<Standing> = parts.into_iter().flatten().collect();
     for standing in &standings {
-        core.absorb(standing);
+        core.learn(standing, asked);
     }
     Ok(standings)
 }

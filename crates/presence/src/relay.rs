@@ -15,7 +15,7 @@ use crate::desk::read_all;
 use crate::engine::Core;
 use crate::metrics::CauseLabel;
 use crate::store::{BATCH_LEN_MAX, Event, Lapse, Standing, StoreError};
-use crate::watch::{SHARDS, Shown};
+use crate::watch::{Absorbed, SHARDS, Shown, UserRef};
 
 /// After a store came back, every gateway has this long to assert its sessions before anybody is compared with it.
 const ASSERT_TIME: Duration = Duration::from_secs(1);
@@ -74,7 +74,7 @@ fn hear(core: &Arc<Core>, event: Event) {
                 if !standing.view.is_on(core.store.gateway()) {
                     core.assert_if_here(&standing.user);
                 }
-                core.absorb(&standing);
+                core.hear(&standing);
             }
         }
         Event::Expired(user) => {
@@ -135,10 +135,11 @@ pub(crate) async fn reconcile(core: Arc<Core>, delay: Duration) {
 
 /// Takes over where users stand, and counts what should have been heard of and was not.
 async fn compare(core: &Core, users: Vec<UserId>) -> Result<(), StoreError> {
+    let asked = Instant::now();
     let standings = core.store.snapshot(users).await?;
     let heard_by_ms = core.store.now_ms().saturating_sub(NEWS_TIME.as_millis() as u64);
     for standing in standings {
-        if core.absorb(&standing) && standing.view.version / 1000 < heard_by_ms {
+        if core.learn(&standing, asked) && standing.view.version / 1000 < heard_by_ms {
             core.metrics.reconciled.inc();
         }
     }
@@ -146,11 +147,21 @@ async fn compare(core: &Core, users: Vec<UserId>) -> Result<(), StoreError> {
 }
 
 impl Core {
-    /// Takes over where a user stands: holds a loss back, or tells the sessions that watch. True when that was news here.
-    pub(crate) fn absorb(&self, standing: &Standing) -> bool {
-        let Some((user, absorbed)) = self.table.absorb(standing, Instant::now()) else {
-            return false;
-        };
+    /// Takes over what the store told of a user.
+    fn hear(&self, standing: &Standing) {
+        if let Some((user, absorbed)) = self.table.hear(standing, Instant::now()) {
+            self.act(user, absorbed);
+        }
+    }
+
+    /// Takes over what the store answered to a question that was asked then. True when that was news here.
+    pub(crate) fn learn(&self, standing: &Standing, asked: Instant) -> bool {
+        let learned = self.table.learn(standing, asked, Instant::now());
+        learned.is_some_and(|(user, absorbed)| self.act(user, absorbed))
+    }
+
+    /// Holds a loss back, or tells the sessions that watch. True when there was news.
+    fn act(&self, user: UserRef, absorbed: Absorbed) -> bool {
         if let Some(due) = absorbed.hold {
             self.grace.lock().hold(user, due);
             self.grace_changed.notify_one();

@@ -109,13 +109,26 @@ impl WatchTable {
         }
     }
 
-    /// Takes over where a user stands, if somebody watches the user and it is news.
-    pub(crate) fn absorb(&self, standing: &Standing, now: Instant) -> Option<(UserRef, Absorbed)> {
-        let (number, hash) = self.locate(&standing.user);
+    /// Takes over what the store told of a user, if somebody watches it.
+    pub(crate) fn hear(&self, standing: &Standing, now: Instant) -> Option<(UserRef, Absorbed)> {
+        self.with(&standing.user, |watched| watched.hear(standing, now))
+    }
+
+    /// Takes over what the store answered to a question that was asked at `asked`, if somebody watches the user.
+    pub(crate) fn learn(
+        &self,
+        standing: &Standing,
+        asked: Instant,
+        now: Instant,
+    ) -> Option<(UserRef, Absorbed)> {
+        self.with(&standing.user, |watched| watched.learn(standing, asked, now))
+    }
+
+    fn with<T>(&self, user: &UserId, act: impl FnOnce(&mut Watched) -> T) -> Option<(UserRef, T)> {
+        let (number, hash) = self.locate(user);
         let mut shard = self.shards[number].lock();
-        let slot = shard.find(&standing.user, hash)?;
-        let absorbed = shard.users[slot].absorb(standing, now);
-        Some((UserRef::new(number, slot), absorbed))
+        let slot = shard.find(user, hash)?;
+        Some((UserRef::new(number, slot), act(&mut shard.users[slot])))
     }
 
     /// Those of the users who are not known yet.

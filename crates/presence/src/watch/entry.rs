@@ -18,7 +18,11 @@ const NO_TRACE_GRACE: Duration = Duration::from_secs(3);
 pub(super) struct Watched {
     pub(super) user: UserId,
     pub(super) watchers: Vec<ConnId>,
-    /// What watchers are shown; none until the store was asked.
+    /// Nothing is answered from here before the store was asked after this moment. What was read or told earlier, and
+    /// arrives late, may be older than what a client was already shown from elsewhere.
+    since: Instant,
+    known: bool,
+    /// What watchers are shown, once that is known.
     shown: Option<View>,
     /// A loss that is held back.
     pending: Option<Box<Pending>>,
@@ -67,11 +71,19 @@ pub(crate) struct Shown {
 
 impl Watched {
     pub(super) fn new(user: UserId) -> Self {
-        Self { user, watchers: Vec::new(), shown: None, pending: None, encoded: [None, None] }
+        Self {
+            user,
+            watchers: Vec::new(),
+            since: Instant::now(),
+            known: false,
+            shown: None,
+            pending: None,
+            encoded: [None, None],
+        }
     }
 
     pub(super) fn is_known(&self) -> bool {
-        self.shown.is_some()
+        self.known
     }
 
     pub(super) fn is_due(&self, now: Instant) -> bool {
@@ -99,7 +111,7 @@ impl Watched {
     }
 
     pub(super) fn state(&self) -> Option<UserState> {
-        self.shown.as_ref().map(|view| view.to_state(self.user.clone()))
+        self.shown.as_ref().filter(|_| self.known).map(|view| view.to_state(self.user.clone()))
     }
 
     pub(super) fn encoded(&mut self, format: Format) -> Option<Encoded> {
@@ -115,12 +127,34 @@ impl Watched {
         self.encoded[slot].as_deref().cloned()
     }
 
+    /// Takes over what the store told.
+    pub(super) fn hear(&mut self, standing: &Standing, now: Instant) -> Absorbed {
+        let absorbed = self.absorb(standing, now);
+        if self.known {
+            return absorbed;
+        }
+        Absorbed { tell: Vec::new(), shown: None, ..absorbed }
+    }
+
+    /// Takes over what the store answered to a question that was asked at `asked`.
+    pub(super) fn learn(&mut self, standing: &Standing, asked: Instant, now: Instant) -> Absorbed {
+        if self.known {
+            return self.absorb(standing, now);
+        }
+        if asked < self.since {
+            return Absorbed::default();
+        }
+        self.known = true;
+        let absorbed = self.absorb(standing, now);
+        Absorbed { tell: self.watchers.clone(), news: false, shown: None, ..absorbed }
+    }
+
     /// Takes over where the user stands in the store.
     ///
     /// What is not newer than what is known is covered by it, with two exceptions. A held loss becomes final when the
     /// store confirms it at its end. And a user of whom the store has no trace, though it was seen online, is gone if
     /// that is still so after [`NO_TRACE_GRACE`].
-    pub(super) fn absorb(&mut self, standing: &Standing, now: Instant) -> Absorbed {
+    fn absorb(&mut self, standing: &Standing, now: Instant) -> Absorbed {
         let view = &standing.view;
         if view.is_no_trace() && self.shown.as_ref().is_some_and(View::is_online) {
             return self.absorb_no_trace(view.version, now);
