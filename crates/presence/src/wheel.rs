@@ -16,6 +16,7 @@ use crate::clock::Tick;
 use crate::engine::Core;
 use crate::outbox::{ConnId, Outbox};
 use crate::store::Cause;
+use crate::vouch::vouch_interval;
 
 /// How far apart two looks into the wheel are.
 const STEP: Duration = Duration::from_millis(50);
@@ -79,7 +80,7 @@ pub(crate) async fn run(core: Arc<Core>) {
 fn forgive(core: &Arc<Core>, stall: Duration) {
     warn!(stalled_ms = stall.as_millis(), "this process was stopped: deadlines move by as much");
     core.clock.forgive(stall);
-    if stall > core.config.ttl / 2 {
+    if stall > core.config.ttl - vouch_interval(&core.config) {
         core.assert_all_again();
     }
 }
