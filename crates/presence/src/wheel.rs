@@ -80,7 +80,7 @@ pub(crate) async fn run(core: Arc<Core>) {
 fn forgive(core: &Arc<Core>, stall: Duration) {
     warn!(stalled_ms = stall.as_millis(), "this process was stopped: deadlines move by as much");
     core.clock.forgive(stall);
-    if stall > core.config.ttl - vouch_interval(&core.config) {
+    if stall > core.config.ttl.saturating_sub(vouch_interval(&core.config)) {
         core.assert_all_again();
     }
 }
