@@ -52,4 +52,30 @@ mod tests {
         assert_eq!(due, [UserRef::for_test(2), UserRef::for_test(3)]);
         assert_eq!(grace.next_due(), Some(start + Duration::from_millis(30)));
     }
+
+    #[test]
+    fn everybody_comes_out_once_for_each_hold_when_due_and_never_early() {
+        for seed in 0..1000 {
+            let mut random = fastrand::Rng::with_seed(seed);
+            let (start, mut grace, mut held) = (Instant::now(), Grace::default(), Vec::new());
+            let mut now = start;
+            for _ in 0..random.usize(1..60) {
+                if random.bool() {
+                    let due = start + Duration::from_millis(random.u64(..200));
+                    let user = UserRef::for_test(random.u32(..5));
+                    grace.hold(user, due);
+                    held.push((due, user));
+                } else {
+                    now += Duration::from_millis(random.u64(..20));
+                    held.sort();
+                    let rest = held.split_off(held.partition_point(|(due, _)| *due <= now));
+                    let due: Vec<_> = held.into_iter().map(|(_, user)| user).collect();
+                    assert_eq!(grace.take_due(now), due, "seed {seed}");
+                    held = rest;
+                }
+                let next = held.iter().map(|(due, _)| *due).min();
+                assert_eq!(grace.next_due(), next, "seed {seed}");
+            }
+        }
+    }
 }

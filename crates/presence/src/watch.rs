@@ -5,6 +5,8 @@
 
 mod entry;
 #[cfg(test)]
+mod model;
+#[cfg(test)]
 mod tests;
 
 use std::hash::{BuildHasher, RandomState};
