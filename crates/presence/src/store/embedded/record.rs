@@ -1,6 +1,9 @@
 //! One user's record and the rules by which it changes: any device, versions that only grow, the grace, invisibility.
 //! Pure: the time is passed in. `redis/lua/record.lua` holds the same rules; one test suite drives both.
 
+#[cfg(test)]
+mod model;
+
 use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::time::Duration;
