@@ -4,6 +4,9 @@
 //! while the last is in flight. Only the latest matters for each user, so that what waits while the store is away is
 //! bounded by the number of users.
 
+#[cfg(test)]
+mod model;
+
 use std::collections::HashMap;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};

@@ -3,6 +3,9 @@
 //!
 //! Writers mark and wake; only the session's own task takes out. No call here waits.
 
+#[cfg(test)]
+mod model;
+
 use std::collections::VecDeque;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};

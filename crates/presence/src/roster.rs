@@ -2,6 +2,9 @@
 //!
 //! It is the truth about this gateway's own sessions; the store is told of it and never asked.
 
+#[cfg(test)]
+mod model;
+
 use std::collections::HashMap;
 
 use parking_lot::Mutex;
