@@ -51,3 +51,28 @@ impl Clock {
 pub(crate) fn wall_ms() -> u64 {
     SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default().as_millis() as u64
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[tokio::test(start_paused = true)]
+    async fn ticks_are_the_time_that_passed_less_what_was_forgiven_and_never_go_back() {
+        for seed in 0..200 {
+            let mut random = fastrand::Rng::with_seed(seed);
+            let (clock, mut lived) = (Clock::start(), Duration::ZERO);
+            for _ in 0..random.usize(1..60) {
+                let (seen, time) = (clock.now(), Duration::from_millis(random.u64(..5000)));
+                tokio::time::advance(time).await;
+                if random.bool() {
+                    clock.forgive(time);
+                } else {
+                    lived += time;
+                }
+                assert_eq!(clock.now().since(Tick(0)), lived, "seed {seed}");
+                assert_eq!(seen.since(Tick(0)) + clock.now().since(seen), lived, "seed {seed}");
+                assert_eq!(seen.after(clock.now().since(seen)), clock.now(), "seed {seed}");
+            }
+        }
+    }
+}

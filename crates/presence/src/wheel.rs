@@ -4,6 +4,9 @@
 //! A hashed wheel: each session waits in one slot, and is looked at when its slot comes round. A heartbeat only stores a
 //! number; nothing is moved until the next look. Cost: four bytes a session, and one look each heartbeat interval.
 
+#[cfg(test)]
+mod model;
+
 use std::sync::Arc;
 use std::time::Duration;
 
