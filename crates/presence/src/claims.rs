@@ -112,11 +112,11 @@ async fn send(core: &Core, batch: &[(UserId, Waiting)]) -> Result<(), crate::sto
 }
 
 fn claim(core: &Core, user: &UserId, waiting: Waiting, now: Tick) -> Claim {
-    Claim {
-        user: user.clone(),
-        contribution: core.roster.contribution(user, now),
-        cause: waiting.cause,
-        age: now.since(waiting.since),
-        silence: now.since(waiting.heard),
-    }
+    let contribution = core.roster.contribution(user, now);
+    let (cause, age) = match waiting.cause {
+        // Lost since this was taken out: that waits to be told by itself, and is not to be shown before.
+        Cause::Joined | Cause::Status if contribution.is_none() => (Cause::Closed, Duration::ZERO),
+        cause => (cause, now.since(waiting.since)),
+    };
+    Claim { user: user.clone(), contribution, cause, age, silence: now.since(waiting.heard) }
 }

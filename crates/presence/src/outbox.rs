@@ -188,7 +188,9 @@ impl Outbox {
         if inner.ended {
             return Err(Ended);
         }
-        Ok(edit(&mut inner.watching))
+        let answer = edit(&mut inner.watching);
+        inner.drop_unwatched();
+        Ok(answer)
     }
 
     /// Ends the session: nothing but its close frame is sent any more. Answers the watch list, which is to be given up;
@@ -239,10 +241,8 @@ impl Inner {
         std::mem::take(&mut self.owed.ping).then_some(Due::Ping)
     }
 
-    /// The users whose state is to be sent next. Only those still watched: a mark may cross an `unwatch`.
+    /// The users whose state is to be sent next.
     fn take_dirty(&mut self) -> Option<Vec<UserRef>> {
-        let watching = &self.watching;
-        self.dirty.retain(|user| watching.binary_search(user).is_ok());
         if self.dirty.is_empty() {
             self.dirty = Vec::new();
             return None;
@@ -251,10 +251,20 @@ impl Inner {
         Some(std::mem::replace(&mut self.dirty, rest))
     }
 
+    /// Only those still watched: a mark may cross an `unwatch`.
     fn mark(&mut self, user: UserRef) {
+        if self.watching.binary_search(&user).is_err() {
+            return;
+        }
         if let Err(at) = self.dirty.binary_search(&user) {
             self.dirty.insert(at, user);
         }
+    }
+
+    /// Nothing more is owed of users who are not watched any more, so that no client can grow the list.
+    fn drop_unwatched(&mut self) {
+        let watching = &self.watching;
+        self.dirty.retain(|user| watching.binary_search(user).is_ok());
     }
 
     /// These users' latest states are on their way.

@@ -197,7 +197,7 @@ impl History {
         assert!(woken || !self.waits || !self.model.owes(), "seed {}: not woken", self.seed);
         let inner = self.outbox.inner.lock();
         assert!(inner.replies.len() <= REPLIES_LEN_MAX, "seed {}", self.seed);
-        assert!(inner.dirty.len() <= self.model.owed.len(), "seed {}", self.seed);
+        assert!(inner.dirty.len() <= self.model.watching.len(), "seed {}", self.seed);
     }
 
     /// Nothing but the close comes out of a session that has ended.

@@ -539,3 +539,12 @@ pub(crate) async fn odd_user_ids_and_texts_come_back_as_they_went_in(world: Worl
         assert!(!g.look(name).await.view.is_online(), "{name:?}");
     }
 }
+
+/// One of two sessions closed before the store was told of either: what is claimed is a close, and amounts to a gain.
+pub(crate) async fn who_was_offline_is_online_at_once_whatever_the_cause(world: World) {
+    let gateway = world.gateway("g").await;
+    for (name, cause) in [("bo", Cause::Closed), ("cy", Cause::Silent)] {
+        gateway.apply(Claim { cause, ..join(name, "web") }).await;
+        assert!(gateway.shown(name).await.is_online(), "{name}");
+    }
+}

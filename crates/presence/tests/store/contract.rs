@@ -28,6 +28,7 @@ contract! {
     a_bye_is_offline_at_once_with_last_seen(slow);
     a_closed_socket_is_held_back_for_the_grace(slow);
     a_bye_that_comes_late_ends_the_hold(slow);
+    who_was_offline_is_online_at_once_whatever_the_cause(slow);
     a_held_back_loss_is_over_after_the_grace(quick);
     a_loss_that_is_older_than_the_grace_is_not_held_back(slow);
     coming_back_within_grace_restores_the_view_and_its_since(slow);

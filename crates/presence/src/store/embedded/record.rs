@@ -225,6 +225,7 @@ impl Record {
             None if turn.change.cause == Cause::Joined && returning => pending,
             None => None,
         };
-        hold.filter(|hold| !hold.before.looks_like(view))
+        // Only a loss is held back: who was not shown has nothing to lose.
+        hold.filter(|hold| hold.before.is_online() && !hold.before.looks_like(view))
     }
 }

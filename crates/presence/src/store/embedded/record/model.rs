@@ -74,7 +74,7 @@ impl Model {
             held.filter(|_| !(cause == Cause::Bye && new.0 == Availability::Offline))
         } else if new == shown {
             None
-        } else if until > now {
+        } else if until > now && shown.0 == Availability::Online {
             Some((until, shown))
         } else {
             // Who comes back piece by piece stays held.

@@ -215,7 +215,8 @@ local function commit(bucket, user, record, view, change)
     if hold and view.state == 'online' and hold.state == 'online' then
       view.since = hold.since
     end
-    if record.before and looks_like(view, record.before) then
+    -- Only a loss is held back: who was not shown has nothing to lose.
+    if record.before and (record.before.state == 'offline' or looks_like(view, record.before)) then
       record.before, record.hold_until = nil, 0
     end
   else
