@@ -70,6 +70,16 @@ impl Claims {
         std::mem::take(&mut *waiting).into_iter().collect()
     }
 
+    /// What there is newer to tell of these users is told at once, and not after what it replaces.
+    fn freshen(&self, batch: &mut [(UserId, Waiting)]) {
+        let mut waiting = self.waiting.lock();
+        for (user, earlier) in batch {
+            if let Some(newer) = waiting.remove(user) {
+                *earlier = newer;
+            }
+        }
+    }
+
     fn none_in_flight(&self) {
         self.in_flight.store(0, Ordering::Relaxed);
     }
@@ -89,7 +99,8 @@ pub(crate) async fn run(core: Arc<Core>) {
         core.claims.arrived.notified().await;
         let mut rest = core.claims.take_all();
         while !rest.is_empty() {
-            let batch = rest.split_off(rest.len().saturating_sub(BATCH_LEN_MAX));
+            let mut batch = rest.split_off(rest.len().saturating_sub(BATCH_LEN_MAX));
+            core.claims.freshen(&mut batch);
             if let Err(error) = send(&core, &batch).await {
                 core.claims.put_back(&batch);
                 core.claims.put_back(&rest);
@@ -114,7 +125,7 @@ async fn send(core: &Core, batch: &[(UserId, Waiting)]) -> Result<(), crate::sto
 fn claim(core: &Core, user: &UserId, waiting: Waiting, now: Tick) -> Claim {
     let contribution = core.roster.contribution(user, now);
     let (cause, age) = match waiting.cause {
-        // Lost since this was taken out: that waits to be told by itself, and is not to be shown before.
+        // Lost a moment ago: that waits to be told by itself, and is not to be shown before.
         Cause::Joined | Cause::Status if contribution.is_none() => (Cause::Closed, Duration::ZERO),
         cause => (cause, now.since(waiting.since)),
     };
