@@ -9,7 +9,7 @@ mod client;
 mod deadlines;
 #[path = "engine/histories.rs"]
 mod histories;
-#[path = "engine/in_flight.rs"]
-mod in_flight;
 #[path = "engine/races.rs"]
 mod races;
+#[path = "engine/slow.rs"]
+mod slow;

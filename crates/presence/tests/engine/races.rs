@@ -1,63 +1,16 @@
-//! What a slow answer of the store must not do: a store whose first look-up is answered late, and whose events wait.
+//! What a store that takes its time must not do to what watchers are shown.
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
-use async_trait::async_trait;
+use presence::store::Opened;
 use presence::store::embedded::EmbeddedHub;
-use presence::store::{Claim, Opened, Pulse, Standing, Store, StoreError};
 use presence::{Config, Metrics, Presence, Request};
-use presence_protocol::{Show, Status, UserId};
+use presence_protocol::{Availability, Show, Status};
 use tokio::sync::{Notify, mpsc};
 
 use crate::client::{Client, user};
-
-/// Reads at once; the answer to the first look-up comes when it is let go.
-struct Late {
-    store: Arc<dyn Store>,
-    first: AtomicBool,
-    let_go: Arc<Notify>,
-}
-
-#[async_trait]
-impl Store for Late {
-    async fn apply(&self, claims: Vec<Claim>) -> Result<(), StoreError> {
-        self.store.apply(claims).await
-    }
-
-    async fn refresh(&self, users: Vec<UserId>) -> Result<Vec<UserId>, StoreError> {
-        self.store.refresh(users).await
-    }
-
-    async fn snapshot(&self, users: Vec<UserId>) -> Result<Vec<Standing>, StoreError> {
-        let standings = self.store.snapshot(users).await;
-        if self.first.swap(false, Ordering::Relaxed) {
-            self.let_go.notified().await;
-        }
-        standings
-    }
-
-    async fn disconnect(&self, user: UserId) -> Result<(), StoreError> {
-        self.store.disconnect(user).await
-    }
-
-    async fn release(&self) -> Result<(), StoreError> {
-        self.store.release().await
-    }
-
-    async fn renew(&self) -> Result<Pulse, StoreError> {
-        self.store.renew().await
-    }
-
-    fn gateway(&self) -> &str {
-        self.store.gateway()
-    }
-
-    fn now_ms(&self) -> u64 {
-        self.store.now_ms()
-    }
-}
+use crate::slow::Slow;
 
 #[tokio::test(start_paused = true)]
 async fn a_look_up_that_is_answered_late_takes_nothing_back() {
@@ -66,11 +19,7 @@ async fn a_look_up_that_is_answered_late_takes_nothing_back() {
     let hub = EmbeddedHub::new(config.clone());
     let there = Presence::start(config.clone(), hub.open("there"), Metrics::default());
     let let_go = Arc::new(Notify::new());
-    let late = Late {
-        store: hub.open("here").store,
-        first: AtomicBool::new(true),
-        let_go: let_go.clone(),
-    };
+    let late = Slow { first_answer: Some(let_go.clone()), ..Slow::new(hub.open("here").store) };
     // Nothing is ever heard here.
     let (_silent, events) = mpsc::channel(1);
     let here =
@@ -95,4 +44,33 @@ async fn a_look_up_that_is_answered_late_takes_nothing_back() {
     // A client panics when a version goes backwards.
     quick.session.request(query());
     quick.live_for(MOMENT).await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn who_is_lost_between_two_batches_has_the_grace_to_come_back() {
+    let config = Config::default();
+    let Opened { store, events } = EmbeddedHub::new(config.clone()).open("g");
+    let slow = Slow { apply_time: Duration::from_millis(100), ..Slow::new(store) };
+    let opened = Opened { store: Arc::new(slow), events };
+    let presence = Presence::start(config.clone(), opened, Metrics::default());
+    let names: Vec<String> = (0..1000).map(|number| format!("u{number}")).collect();
+    let names: Vec<&str> = names.iter().map(String::as_str).collect();
+
+    let mut watcher = Client::join(&presence, "ana", None, None);
+    let join = |device| -> Vec<Client> {
+        names.iter().map(|name| Client::join(&presence, name, Some(device), None)).collect()
+    };
+    let phones = join("ios");
+    watcher.live_for(config.grace).await;
+    watcher.watch(&names);
+    watcher.live_for(Duration::from_millis(50)).await;
+    assert!(watcher.view.values().all(|state| state.state == Availability::Online));
+
+    // Tablets join: two batches, one after the other. While the first is in flight, everybody's network is gone.
+    let tablets = join("tablet");
+    watcher.live_for(Duration::from_millis(50)).await;
+    drop((phones, tablets));
+    watcher.live_for(Duration::from_secs(1)).await;
+    let off = watcher.view.values().filter(|state| state.state == Availability::Offline).count();
+    assert_eq!(off, 0, "shown offline within the grace");
 }
