@@ -210,6 +210,8 @@ impl Core {
             for shard in 0..SHARDS {
                 confirm(core.clone(), core.table.users_on(shard, &gateway)).await;
             }
+            // Somebody may have come to live there in news that was missed.
+            reconcile(core, Duration::ZERO).await;
         });
     }
 
