@@ -33,6 +33,8 @@ mod errors;
 mod hostile;
 #[path = "integration/invisible.rs"]
 mod invisible;
+#[path = "integration/lateness.rs"]
+mod lateness;
 #[path = "integration/outages.rs"]
 mod outages;
 #[path = "integration/presence.rs"]
