@@ -2,11 +2,14 @@
 //!
 //! Everything here panics with a sentence when it fails, and ends with the test process, however that ends.
 
+mod cluster;
 mod fake;
+mod keeper;
 mod redis;
 mod resp;
 mod wait;
 
+pub use cluster::RedisCluster;
 pub use fake::FakeRedis;
 pub use redis::RedisServer;
 pub use wait::eventually;
