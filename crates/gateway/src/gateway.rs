@@ -7,7 +7,7 @@ use std::time::Duration;
 use anyhow::{Context, Result};
 use presence::store::Opened;
 use presence::store::embedded::EmbeddedHub;
-use presence::store::redis::{self, KeyspaceEvents, Mode, RedisOptions, StartupReport};
+use presence::store::redis::{self, KeyspaceEvents, Mode, PubSub, RedisOptions, StartupReport};
 use presence::{Config, Presence};
 use prometheus_client::registry::Registry;
 use tokio::time::{sleep, timeout};
@@ -135,5 +135,9 @@ fn describe(report: &StartupReport) -> String {
         KeyspaceEvents::TurnedOn => "expired events turned on",
         KeyspaceEvents::Refused { .. } => "expired events off (see the warning)",
     };
-    format!("Redis {}, {servers}, {events}", report.version)
+    let channels = match report.pubsub {
+        PubSub::Plain => "one channel",
+        PubSub::Sharded => "sharded channels",
+    };
+    format!("Redis {}, {servers}, {channels}, {events}", report.version)
 }

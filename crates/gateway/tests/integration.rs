@@ -29,6 +29,8 @@ mod devices;
 mod drain;
 #[path = "integration/errors.rs"]
 mod errors;
+#[path = "integration/failovers.rs"]
+mod failovers;
 #[path = "integration/hostile.rs"]
 mod hostile;
 #[path = "integration/invisible.rs"]

@@ -3,6 +3,8 @@
 
 #[path = "store/cases.rs"]
 mod cases;
+#[path = "store/cluster.rs"]
+mod cluster;
 #[path = "store/contract.rs"]
 mod contract;
 #[path = "store/equivalence.rs"]

@@ -148,6 +148,20 @@ impl RedisCluster {
         self.paused[number].store(false, Ordering::Relaxed);
     }
 
+    /// Makes a replica take over in good order, as before its primary is upgraded. Await [`Self::failover`] then.
+    pub fn promote(&self, replica: usize) {
+        self.expect_ok(replica, &["CLUSTER", "FAILOVER"]);
+    }
+
+    /// The replicas of a primary.
+    pub fn replicas_of(&self, primary: usize) -> Vec<usize> {
+        let port = self.servers[primary].port().to_string();
+        let follows = |&number: &usize| {
+            self.servers[number].cli(&["ROLE"]).lines().nth(2) == Some(port.as_str())
+        };
+        self.reachable().filter(|&number| number != primary).filter(follows).collect()
+    }
+
     /// Waits until another server than `old`, which was killed or paused, serves a slot and the cluster is whole.
     pub async fn failover(&self, slot: u16, old: usize) -> usize {
         let promoted = async || self.primary_of(slot).filter(|&new| new != old);

@@ -97,8 +97,13 @@ impl House {
 
     /// Two gateways on a server of the test's own.
     pub(crate) async fn on(server: &RedisServer, times: Times, flags: &[&str]) -> Self {
+        Self::at(&server.url(), times, flags).await
+    }
+
+    /// Two gateways on the Redis of a URL.
+    pub(crate) async fn at(url: &str, times: Times, flags: &[&str]) -> Self {
         let mut flags = all_flags(times, flags);
-        flags.extend([format!("--redis-url={}", server.url()), format!("--prefix={}", prefix())]);
+        flags.extend([format!("--redis-url={url}"), format!("--prefix={}", prefix())]);
         let (here, there) = (Running::start(&flags).await, Running::start(&flags).await);
         Self { times, here, there: Some(there), flags }
     }

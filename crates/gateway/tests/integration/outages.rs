@@ -16,7 +16,7 @@ use crate::process::keys_of;
 const HEAL_MAX: Duration = Duration::from_secs(5);
 
 /// Sockets are kept alive while the test works on the server.
-const TIMES: Times = Times { ttl: Duration::from_secs(2), ..QUICK };
+pub(crate) const TIMES: Times = Times { ttl: Duration::from_secs(2), ..QUICK };
 
 async fn expect_degraded(client: &mut Client) -> bool {
     match client.next().await.message {
@@ -26,7 +26,7 @@ async fn expect_degraded(client: &mut Client) -> bool {
 }
 
 /// A watcher here, and two users there whom it sees online.
-async fn watched(house: &House) -> (Client, Client, Client) {
+pub(crate) async fn watched(house: &House) -> (Client, Client, Client) {
     let mut watcher = Client::join(house.here(), Format::Json, "a").await;
     watcher.watch(["b", "c"]).await;
     let b = Client::join(house.there(), Format::Json, "b").await;
@@ -37,7 +37,7 @@ async fn watched(house: &House) -> (Client, Client, Client) {
 }
 
 /// After an outage: what is shown is what was shown, and a change is told again.
-async fn assert_healed(house: &House, watcher: &mut Client, b: Client) {
+pub(crate) async fn assert_healed(house: &House, watcher: &mut Client, b: Client) {
     // Longer than anything that an outage could have started.
     watcher.expect_nothing_for(TIMES.ttl + TIMES.grace + Duration::from_secs(1)).await;
     let ready = async || (http::get(house.here(), "/readyz").await.status == 200).then_some(());

@@ -3,14 +3,17 @@
 //! What is written, and by which rules, is in the Lua scripts below `redis/lua/`; here is only how they are called.
 //! Keeps no presence of its own, and never decides what a user's state is.
 
+mod channels;
 mod connect;
 mod errors;
 mod events;
 mod keys;
 mod lease;
+mod outlet;
 mod reach;
 mod scripts;
 mod startup;
+mod subscription;
 
 use std::sync::Arc;
 
@@ -22,16 +25,21 @@ use presence_protocol::UserId;
 use tokio::sync::mpsc;
 use tokio::time::timeout;
 
+pub use channels::PubSub;
 pub use errors::OpenError;
 pub use keys::{UserKeys, keys_of};
 pub use startup::{KeyspaceEvents, Mode, StartupReport};
 
+use super::bucket::bucket_of;
 use super::{BATCH_LEN_MAX, Claim, EVENT_QUEUE_LEN, Opened, Pulse, Standing, Store, StoreError};
 use crate::config::Config;
+use channels::{Address, Channels};
 use connect::{AbortOnDrop, CALL, Link, OPEN_TIMEOUT, Target};
 use events::Feed;
+use keys::Keyspace;
 use reach::Reach;
 use scripts::Scripts;
+use subscription::Subscription;
 
 /// What it takes to open the store.
 #[derive(Debug, Clone)]
@@ -61,11 +69,6 @@ impl RedisOptions {
         }
         Ok(())
     }
-
-    /// Where transitions are published.
-    fn channel(&self) -> String {
-        format!("{}:events", self.prefix)
-    }
 }
 
 /// Connects, checks the server and subscribes. Fails within about five seconds when something is wrong.
@@ -88,17 +91,19 @@ async fn open_target(
     let subscriber = Link::open(target.subscriber_client()).await.map_err(failed)?;
 
     let reach = Arc::new(Reach::new());
+    let channels = Arc::new(Channels::new(&options.prefix, report.pubsub));
     let (sender, events) = mpsc::channel(EVENT_QUEUE_LEN);
     let client = commands.client.clone();
-    let mut feed =
-        Feed::new(commands, subscriber, &options, target.database(), reach.clone(), sender);
+    let subscription = Subscription::new(channels.clone(), target.database());
+    let keys = Keyspace::new(&options.prefix);
+    let mut feed = Feed::new(commands, subscriber, keys, subscription, reach.clone(), sender);
     feed.subscribe().await.map_err(failed)?;
 
     let store = RedisStore {
-        scripts: Scripts::new(client.clone(), &options),
+        scripts: Scripts::new(client.clone(), &options, channels.clone()),
         client,
         reach,
-        channel: options.channel(),
+        channels,
         _feed: AbortOnDrop::new(tokio::spawn(feed.run())),
     };
     // Before anything is read: since when the store remembers is part of every answer.
@@ -114,7 +119,7 @@ pub struct RedisStore {
     client: Client,
     scripts: Scripts,
     reach: Arc<Reach>,
-    channel: String,
+    channels: Arc<Channels>,
     /// Owns both connections.
     _feed: AbortOnDrop<()>,
 }
@@ -139,7 +144,11 @@ impl Store for RedisStore {
     async fn disconnect(&self, user: UserId) -> Result<(), StoreError> {
         let message = scripts::disconnect_message(&user)?;
         let client = self.client.with_options(&CALL);
-        let told: Result<Value, _> = client.publish(self.channel.as_str(), message).await;
+        let Address { pubsub, channel } = self.channels.address(bucket_of(&user));
+        let told: Result<Value, _> = match pubsub {
+            PubSub::Plain => client.publish(channel, message).await,
+            PubSub::Sharded => client.spublish(channel, message).await,
+        };
         self.reach.note(told.map(drop).map_err(|error| StoreError::from(&error)))
     }
 

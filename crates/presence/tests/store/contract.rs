@@ -8,6 +8,7 @@ macro_rules! contract {
         contract!(@store embedded Embedded $($case $config)*);
         contract!(@store redis Redis $($case $config)*);
         contract!(@store cluster Cluster $($case $config)*);
+        contract!(@store sharded Sharded $($case $config)*);
     };
     (@store $module:ident $kind:ident $($case:ident $config:ident)*) => {
         mod $module {

@@ -12,7 +12,7 @@ fn options(url: String) -> RedisOptions {
     RedisOptions { url, prefix: fresh_prefix(), gateway: "g".to_owned(), config: slow() }
 }
 
-async fn report(url: String) -> StartupReport {
+pub(crate) async fn report(url: String) -> StartupReport {
     redis::open(options(url)).await.expect("the store opens").1
 }
 

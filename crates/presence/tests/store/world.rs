@@ -12,7 +12,7 @@ use presence::store::{
     Cause, Claim, Contribution, Event, Opened, SetStatus, Standing, Store, StoreError,
 };
 use presence_protocol::{Device, Show, StatusText, UserId};
-use presence_testkit::{RedisServer, eventually};
+use presence_testkit::{RedisCluster, RedisServer, eventually};
 use tokio::time::timeout;
 
 /// How long anything that must come may take on a busy machine.
@@ -21,6 +21,7 @@ pub(crate) const PATIENCE: Duration = Duration::from_secs(10);
 /// Shared by all tests that do not hurt others; each has its own prefix.
 static REDIS: LazyLock<RedisServer> = LazyLock::new(RedisServer::start);
 static CLUSTER: LazyLock<RedisServer> = LazyLock::new(RedisServer::start_cluster);
+static SHARDED: LazyLock<RedisCluster> = LazyLock::new(RedisCluster::start);
 
 /// Times so long that nothing lapses during a test.
 pub(crate) fn slow() -> Config {
@@ -44,7 +45,10 @@ pub(crate) fn quick_ttl() -> Config {
 pub(crate) enum Kind {
     Embedded,
     Redis,
+    /// Of a single server.
     Cluster,
+    /// Of three primaries.
+    Sharded,
 }
 
 /// One store, empty at first.
@@ -66,12 +70,17 @@ impl World {
             }
             Kind::Redis => Self::on(&REDIS, config),
             Kind::Cluster => Self::on(&CLUSTER, config),
+            Kind::Sharded => Self::at(SHARDED.url(), config),
         }
     }
 
     /// On a server of the test's own.
     pub(crate) fn on(server: &RedisServer, config: Config) -> Self {
-        Self { kind: Place::Redis { url: server.url(), prefix: fresh_prefix() }, config }
+        Self::at(server.url(), config)
+    }
+
+    pub(crate) fn at(url: String, config: Config) -> Self {
+        Self { kind: Place::Redis { url, prefix: fresh_prefix() }, config }
     }
 
     pub(crate) async fn gateway(&self, name: &str) -> Gateway {
@@ -101,8 +110,12 @@ impl World {
 pub(crate) fn shared_server(kind: Kind) -> &'static RedisServer {
     match kind {
         Kind::Cluster => &CLUSTER,
-        Kind::Embedded | Kind::Redis => &REDIS,
+        Kind::Embedded | Kind::Redis | Kind::Sharded => &REDIS,
     }
+}
+
+pub(crate) fn shared_cluster() -> &'static RedisCluster {
+    &SHARDED
 }
 
 pub(crate) fn fresh_prefix() -> String {

@@ -46,9 +46,10 @@ const COMMAND_QUEUE_LEN: usize = 4096;
 const MESSAGES_LEN: usize = 4096;
 const NOTICES_LEN: usize = 64;
 
-/// How calls are made: never kept waiting for a connection, since the caller keeps what is newest and tries again.
+/// How calls are made: never kept waiting for a connection, since the caller keeps what is newest and tries again. The
+/// second attempt is for a slot that was moved: fred counts following it as one.
 pub(super) static CALL: LazyLock<Options> =
-    LazyLock::new(|| Options { fail_fast: true, max_attempts: Some(1), ..Options::default() });
+    LazyLock::new(|| Options { fail_fast: true, max_attempts: Some(2), ..Options::default() });
 
 /// The Redis that a URL names.
 pub(super) struct Target {

@@ -7,23 +7,34 @@ use std::time::Duration;
 
 use fred::clients::{Client, SubscriberClient};
 use fred::error::Error;
-use fred::interfaces::{ClientLike, ClusterInterface, EventInterface, PubsubInterface};
+use fred::interfaces::{ClientLike, ClusterInterface, EventInterface};
 use fred::types::config::Server;
-use fred::types::{ClusterStateChange, KeyspaceEvent, Message, Value};
-use tokio::sync::broadcast::{self, error::RecvError};
-use tokio::sync::mpsc::{self, error::TrySendError};
-use tokio::time::{Instant, sleep, sleep_until};
+use fred::types::{ClusterStateChange, KeyspaceEvent, Message};
+use tokio::sync::broadcast::{self, error::RecvError, error::TryRecvError};
+use tokio::sync::mpsc;
+use tokio::time::{Instant, sleep, sleep_until, timeout};
 
-use super::RedisOptions;
-use super::connect::{Link, nodes};
+use super::channels::PubSub;
+use super::connect::Link;
 use super::keys::Keyspace;
+use super::outlet::{Outlet, Owed};
 use super::reach::Reach;
 use super::scripts::decode_event;
-use super::startup::turn_on_events;
+use super::startup::{pubsub_of, turn_on_events};
+use super::subscription::{Hearing, Subscription};
 use crate::store::Event;
 
 /// How often a quiet subscriber is asked whether it still hears: without a question, a dead peer is never noticed.
 const CHECK_INTERVAL: Duration = Duration::from_secs(5);
+
+/// The same where channels are sharded: only by that question is it noticed that a slot was moved.
+const SHARDED_CHECK_INTERVAL: Duration = Duration::from_secs(2);
+
+/// How often everything is subscribed to again, whatever the answers: a backstop. Each waits up to a fifth longer.
+const RENEW_INTERVAL: Duration = Duration::from_mins(1);
+
+/// How long a look at a cluster's servers may take. Fred itself would wait for as long as one of them is away.
+const SYNC_TIMEOUT: Duration = Duration::from_secs(3);
 
 /// How long to wait before subscribing again when that failed, or before starting a router that gave up.
 const RETRY_DELAY: Duration = Duration::from_millis(250);
@@ -44,7 +55,7 @@ enum Heard {
     Recovered,
     /// The command client found a cluster's servers changed; the subscriber sees no such answers by itself.
     TopologyChanged,
-    /// It is time to subscribe again, or to ask whether the subscription lives.
+    /// It is time to ask whether the subscription lives, or to subscribe again.
     Due,
     /// What was owed was sent.
     Paid,
@@ -58,15 +69,13 @@ pub(super) struct Feed {
     subscriber: Link<SubscriberClient>,
     heard: Receivers,
     keys: Keyspace,
-    channel: String,
-    expired_channel: String,
-    /// In a cluster, every server tells of every message: the one that is listened to.
-    teller: Option<Server>,
+    subscription: Subscription,
     reach: Arc<Reach>,
     outlet: Outlet,
     /// What to tell as soon as the subscription stands.
     after_subscribing: Option<Owed>,
     due: Instant,
+    renewal_due: Instant,
 }
 
 struct Receivers {
@@ -82,8 +91,8 @@ impl Feed {
     pub(super) fn new(
         commands: Link<Client>,
         subscriber: Link<SubscriberClient>,
-        options: &RedisOptions,
-        database: u8,
+        keys: Keyspace,
+        subscription: Subscription,
         reach: Arc<Reach>,
         events: mpsc::Sender<Event>,
     ) -> Self {
@@ -99,14 +108,13 @@ impl Feed {
             commands,
             subscriber,
             heard,
-            keys: Keyspace::new(&options.prefix),
-            channel: options.channel(),
-            expired_channel: format!("__keyevent@{database}__:expired"),
-            teller: None,
+            keys,
+            subscription,
             reach,
-            outlet: Outlet { events, owed: None, dropped: 0 },
+            outlet: Outlet::new(events),
             after_subscribing: None,
             due: Instant::now() + CHECK_INTERVAL,
+            renewal_due: Instant::now() + RENEW_INTERVAL,
         }
     }
 
@@ -117,22 +125,9 @@ impl Feed {
         }
     }
 
-    /// Subscribes, or makes sure of it: transitions at one server, expired keys at every one that holds keys.
+    /// Subscribes for the first time.
     pub(super) async fn subscribe(&mut self) -> Result<(), Error> {
-        let nodes = nodes(&self.subscriber.client);
-        self.teller = nodes.first().and_then(|node| node.cluster_node.clone());
-        for (place, node) in nodes.iter().enumerate() {
-            let mut channels = vec![self.expired_channel.as_str()];
-            channels.extend((place == 0).then_some(self.channel.as_str()));
-            // Fred waits for no answer to SUBSCRIBE. Answers come in order, so that of a PING behind it tells; and a
-            // refusal, which fred expects as little, is taken for it. In one pipeline nothing gets between the two.
-            let pipeline = self.subscriber.client.to_client().pipeline();
-            let queue = pipeline.with_options(node);
-            queue.subscribe(channels).await?;
-            queue.ping::<Value>(None).await?;
-            pipeline.last::<Value>().await?;
-        }
-        Ok(())
+        self.subscription.renew(&self.subscriber.client).await.map(drop)
     }
 
     async fn next_event(&mut self) -> Heard {
@@ -163,18 +158,12 @@ impl Feed {
                 }
             }
             Heard::Missed => self.outlet.owe(Owed::Gap),
-            Heard::SubscriberBack => self.heal(Some(Owed::Gap)).await,
+            Heard::SubscriberBack | Heard::TopologyChanged => self.heal(Some(Owed::Gap)).await,
             Heard::CommandsBack => {
                 self.reach.reconnected();
                 self.heal(Some(Owed::Reconnected)).await;
             }
             Heard::Recovered => self.heal(Some(Owed::Reconnected)).await,
-            Heard::TopologyChanged => {
-                // Its success is announced on the subscriber's own channel, which subscribes again.
-                if let Err(error) = self.subscriber.client.sync_cluster().await {
-                    tracing::debug!(%error, "the subscriber could not follow the cluster");
-                }
-            }
             Heard::Due => self.heal(None).await,
             Heard::Paid => {}
             Heard::RouterEnded => self.restart().await,
@@ -182,8 +171,7 @@ impl Feed {
     }
 
     fn publish(&mut self, message: &Message) {
-        let elsewhere = self.teller.as_ref().is_some_and(|teller| *teller != message.server);
-        if elsewhere || *message.channel != *self.channel {
+        if !self.subscription.is_news(message) {
             return;
         }
         match decode_event(message.value.as_bytes().unwrap_or_default()) {
@@ -195,7 +183,7 @@ impl Feed {
         }
     }
 
-    /// Subscribes again, and tells what is owed once that stands; tries again soon when it does not.
+    /// Makes sure of the subscription, and tells what is owed once it stands; tries again soon when it does not.
     async fn heal(&mut self, owed: Option<Owed>) {
         self.after_subscribing = self.after_subscribing.max(owed);
         match self.restore().await {
@@ -203,7 +191,7 @@ impl Feed {
                 if let Some(owed) = self.after_subscribing.take() {
                     self.outlet.owe(owed);
                 }
-                self.due = Instant::now() + CHECK_INTERVAL;
+                self.due = Instant::now() + self.check_interval();
             }
             Err(reason) => {
                 tracing::debug!(reason, "Redis cannot be listened to");
@@ -214,12 +202,60 @@ impl Feed {
         }
     }
 
-    async fn restore(&mut self) -> Result<(), String> {
-        if self.after_subscribing.is_some() {
-            // A server that has restarted, or is new in a cluster, does not tell of expired keys by itself.
-            turn_on_events(&self.commands.client).await?;
+    fn check_interval(&self) -> Duration {
+        match self.subscription.pubsub() {
+            PubSub::Plain => CHECK_INTERVAL,
+            PubSub::Sharded => SHARDED_CHECK_INTERVAL,
         }
-        self.subscribe().await.map_err(|error| error.to_string())
+    }
+
+    /// In quiet times a question to each server; with any doubt, everything again.
+    async fn restore(&mut self) -> Result<(), String> {
+        if self.after_subscribing.is_none() && Instant::now() < self.renewal_due {
+            let hearing = self.subscription.check(&self.subscriber.client).await;
+            if hearing.map_err(|error| error.to_string())? == Hearing::Whole {
+                return Ok(());
+            }
+            self.after_subscribing = Some(Owed::Gap);
+        }
+        self.follow_cluster().await?;
+        // A server that has restarted, or is new in a cluster, does not tell of expired keys by itself.
+        turn_on_events(&self.commands.client).await?;
+        self.subscription.switch_to(pubsub_of(&self.commands.client).await?);
+        let hearing = self.subscription.renew(&self.subscriber.client).await;
+        if hearing.map_err(|error| error.to_string())? == Hearing::Broken {
+            self.after_subscribing = self.after_subscribing.max(Some(Owed::Gap));
+        }
+        self.renewal_due = Instant::now() + RENEW_INTERVAL.mul_f64(1.0 + 0.2 * fastrand::f64());
+        Ok(())
+    }
+
+    /// Makes both clients look at which servers a cluster has now.
+    async fn follow_cluster(&mut self) -> Result<(), String> {
+        if !self.commands.client.is_clustered() {
+            return Ok(());
+        }
+        let looks = async {
+            tokio::try_join!(
+                self.commands.client.sync_cluster(),
+                self.subscriber.client.sync_cluster()
+            )
+        };
+        let looked = timeout(SYNC_TIMEOUT, looks).await;
+        looked.map_err(|error| error.to_string())?.map_err(|error| error.to_string())?;
+        self.forget_own_looks();
+        Ok(())
+    }
+
+    /// Fred announces each look as a change, and what comes next is in its light anyhow. A new connection of the
+    /// subscriber is one of which messages may have been missed.
+    fn forget_own_looks(&mut self) {
+        let heard = &mut self.heard;
+        while is_more(&heard.commands_topology.try_recv()) {}
+        while is_more(&heard.subscriber_topology.try_recv()) {}
+        while is_more(&heard.subscriber_back.try_recv()) {
+            self.after_subscribing = self.after_subscribing.max(Some(Owed::Gap));
+        }
     }
 
     async fn restart(&mut self) {
@@ -240,66 +276,6 @@ async fn told<T: Clone>(receiver: &mut broadcast::Receiver<T>) -> Option<T> {
     }
 }
 
-/// What must be told sooner or later; the later one includes the earlier.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-enum Owed {
-    Gap,
-    Reconnected,
-}
-
-/// The store's event queue. What does not fit is dropped and made good by a gap, as soon as there is room.
-struct Outlet {
-    events: mpsc::Sender<Event>,
-    owed: Option<Owed>,
-    dropped: u64,
-}
-
-impl Outlet {
-    fn send(&mut self, event: Event) {
-        if let Err(TrySendError::Full(_)) = self.events.try_send(event) {
-            self.dropped += 1;
-            self.owe(Owed::Gap);
-        }
-    }
-
-    fn owe(&mut self, owed: Owed) {
-        self.owed = self.owed.max(Some(owed));
-    }
-
-    /// Waits for room and sends what is owed; for ever when nothing is.
-    async fn pay(&mut self) {
-        let Some(owed) = self.owed else { return pending().await };
-        // When nobody listens any more, nothing is owed.
-        if let Ok(room) = self.events.reserve().await {
-            room.send(match owed {
-                Owed::Gap => Event::Gap,
-                Owed::Reconnected => Event::Reconnected,
-            });
-        }
-        self.owed = None;
-        if self.dropped > 0 {
-            tracing::warn!(dropped = self.dropped, "events were dropped since the queue was full");
-            self.dropped = 0;
-        }
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[tokio::test]
-    async fn a_full_queue_is_made_good_by_one_gap_as_soon_as_there_is_room() {
-        let (events, mut received) = mpsc::channel(2);
-        let mut outlet = Outlet { events, owed: None, dropped: 0 };
-        for _ in 0..5 {
-            outlet.send(Event::Transitions(Vec::new()));
-        }
-        assert_eq!(outlet.dropped, 3);
-        assert!(matches!(received.recv().await, Some(Event::Transitions(_))));
-        outlet.pay().await;
-        assert!(matches!(received.recv().await, Some(Event::Transitions(_))));
-        assert!(matches!(received.recv().await, Some(Event::Gap)));
-        assert!(outlet.owed.is_none());
-    }
+fn is_more<T>(received: &Result<T, TryRecvError>) -> bool {
+    matches!(received, Ok(_) | Err(TryRecvError::Lagged(_)))
 }

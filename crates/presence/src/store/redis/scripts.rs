@@ -1,20 +1,22 @@
 //! The calls: batches in and out of the Lua scripts. The forms of ARGV and results are in the scripts' headers.
 
 use std::collections::{BTreeMap, HashMap};
+use std::sync::Arc;
 use std::time::Duration;
 
 use bytes::Bytes;
 use fred::clients::Client;
 use fred::error::Error;
 use fred::interfaces::{ClientLike, LuaInterface};
-use fred::types::Value;
 use fred::types::scripts::Script;
+use fred::types::{MultipleKeys, Value};
 use futures::future::try_join_all;
 use presence_protocol::{Device, StatusText, UserId};
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 
 use super::RedisOptions;
+use super::channels::{Address, Channels};
 use super::connect::CALL;
 use super::keys::Keyspace;
 use super::lease::{Known, Leases};
@@ -31,11 +33,16 @@ macro_rules! script {
 /// Within this time after the store is back, every gateway has told it what had to wait.
 const RETURN_TIME: Duration = Duration::from_secs(3);
 
+/// The name of a key that never exists. A cluster runs no script on a slot that is on its way to another server while one
+/// of the script's keys is not there: without this, it would run one that finds some of a user's keys here and some gone.
+const NEVER: &str = "never";
+
 /// The scripts, and what is the same in each call of them.
 pub(super) struct Scripts {
     client: Client,
     options: RedisOptions,
     keys: Keyspace,
+    channels: Arc<Channels>,
     apply: Script,
     refresh: Script,
     snapshot: Script,
@@ -43,11 +50,12 @@ pub(super) struct Scripts {
 }
 
 impl Scripts {
-    pub(super) fn new(client: Client, options: &RedisOptions) -> Self {
+    pub(super) fn new(client: Client, options: &RedisOptions, channels: Arc<Channels>) -> Self {
         Self {
             client,
             options: options.clone(),
             keys: Keyspace::new(&options.prefix),
+            channels,
             apply: script!("lua/apply.lua"),
             refresh: script!("lua/refresh.lua"),
             snapshot: script!("lua/snapshot.lua"),
@@ -68,7 +76,10 @@ impl Scripts {
         let parts = self.split(rows.map(|row| (row.bucket, row)));
         let calls =
             parts.into_iter().map(|(bucket, rows)| self.call(&self.apply, bucket, rows, forgive));
-        try_join_all(calls).await.map(drop)
+        let answers = try_join_all(calls).await?;
+        // While a slot moves, fred may take the answer to its ASKING for that of a call.
+        let counted = answers.iter().all(|answer| answer.as_i64().is_some());
+        counted.then_some(()).ok_or_else(|| nonsense(&"a batch of claims was not counted"))
     }
 
     pub(super) async fn refresh(
@@ -131,11 +142,14 @@ impl Scripts {
         batch: impl Serialize,
         forgive: Duration,
     ) -> Result<Value, StoreError> {
-        let setup = Setup::new(&self.options, forgive, self.leases.known());
+        let address = self.channels.address(bucket);
+        let setup = Setup::new(&self.options, forgive, self.leases.known(), address);
         let arguments =
             vec![encode(rmp_serde::to_vec_named(&setup))?, encode(rmp_serde::to_vec(&batch))?];
-        let key = format!("{}:{{{bucket}}}:gateways", self.options.prefix);
-        run(&self.client, script, key, arguments).await
+        let key = |kind: &str| format!("{}:{{{bucket}}}:{kind}", self.options.prefix);
+        let mut keys = vec![key("gateways")];
+        keys.extend(self.client.is_clustered().then(|| key(NEVER)));
+        run(&self.client, script, keys, arguments).await
     }
 }
 
@@ -143,14 +157,15 @@ impl Scripts {
 pub(super) async fn run(
     client: &Client,
     script: &Script,
-    key: String,
+    keys: impl Into<MultipleKeys>,
     arguments: Vec<Bytes>,
 ) -> Result<Value, StoreError> {
     let client = client.with_options(&CALL);
-    let short = client.evalsha(script.sha1().clone(), key.as_str(), arguments.clone()).await;
+    let keys = keys.into();
+    let short = client.evalsha(script.sha1().clone(), keys.clone(), arguments.clone()).await;
     let result: Result<Value, Error> = match (short, script.lua()) {
         (Err(error), Some(lua)) if error.details().starts_with("NOSCRIPT") => {
-            client.eval(lua.clone(), key, arguments).await
+            client.eval(lua.clone(), keys, arguments).await
         }
         (result, _) => result,
     };
@@ -206,11 +221,12 @@ struct Setup<'a> {
     sent_ms: u64,
     born_us: u64,
     lapsed: HashMap<String, u64>,
+    publish: &'static str,
     channel: String,
 }
 
 impl<'a> Setup<'a> {
-    fn new(options: &'a RedisOptions, forgive: Duration, known: Known) -> Self {
+    fn new(options: &'a RedisOptions, forgive: Duration, known: Known, address: Address) -> Self {
         let config = &options.config;
         Self {
             prefix: &options.prefix,
@@ -222,7 +238,8 @@ impl<'a> Setup<'a> {
             sent_ms: known.store_now_ms(),
             born_us: known.born_us,
             lapsed: known.lapsed,
-            channel: options.channel(),
+            publish: address.command(),
+            channel: address.channel,
         }
     }
 }

@@ -3,16 +3,21 @@
 use std::collections::HashMap;
 
 use fred::clients::Client;
+use fred::error::Error;
 use fred::interfaces::{ClientLike, ConfigInterface};
 use fred::types::InfoKind;
 use fred::types::config::Options;
 
+use super::channels::PubSub;
 use super::connect::{Target, nodes};
 use super::errors::OpenError;
 use crate::store::StoreError;
 
 /// The oldest Redis that will do, as `major.minor`. Older ones neither are maintained nor were ever tested.
 const VERSION_MIN: (u32, u32) = (6, 2);
+
+/// Since when there are sharded channels.
+const SHARDED_SINCE: (u32, u32) = (7, 0);
 
 /// The setting by which Redis tells of expired keys, and the flags that are needed in it.
 const EVENTS_SETTING: &str = "notify-keyspace-events";
@@ -24,6 +29,8 @@ pub struct StartupReport {
     pub version: String,
     /// How the servers are arranged.
     pub mode: Mode,
+    /// How transitions are published.
+    pub pubsub: PubSub,
     /// Whether expired keys are told of.
     pub keyspace_events: KeyspaceEvents,
 }
@@ -58,21 +65,12 @@ pub enum KeyspaceEvents {
 
 /// Checks the servers, and turns on what is needed.
 pub(super) async fn check(client: &Client, target: &Target) -> Result<StartupReport, OpenError> {
-    let mut oldest: Option<Version> = None;
-    for node in nodes(client) {
-        let info: Result<String, _> = client.with_options(&node).info(Some(InfoKind::Server)).await;
-        match info {
-            Ok(info) => {
-                let version = check_version(&target.name(), &info)?;
-                oldest = Some(oldest.map_or(version.clone(), |oldest| oldest.min(version)));
-            }
-            Err(error) => match StoreError::from(&error) {
-                StoreError::Unreachable(_) => {
-                    return Err(OpenError::from_fred(&target.name(), &error));
-                }
-                refusal => tracing::warn!(%refusal, "Redis does not tell its version"),
-            },
-        }
+    let infos =
+        infos(client).await.map_err(|error| OpenError::from_fred(&target.name(), &error))?;
+    let versions = infos.iter().flatten().map(|info| check_version(&target.name(), info));
+    let versions = versions.collect::<Result<Vec<_>, _>>()?;
+    if versions.len() < infos.len() {
+        tracing::warn!("Redis does not tell its version: grant +info to this user");
     }
     let keyspace_events = turn_on_events(client)
         .await
@@ -80,8 +78,43 @@ pub(super) async fn check(client: &Client, target: &Target) -> Result<StartupRep
     if let KeyspaceEvents::Refused { advice } = &keyspace_events {
         tracing::warn!(%advice, "Redis does not tell of expired keys, and it may not be changed from here");
     }
+    let oldest = versions.into_iter().min();
     let version = oldest.map_or_else(|| "unknown".to_owned(), |version| version.text);
-    Ok(StartupReport { version, mode: target.mode(client), keyspace_events })
+    let pubsub = choose(client.is_clustered(), &infos);
+    Ok(StartupReport { version, mode: target.mode(client), pubsub, keyspace_events })
+}
+
+/// How transitions can be published now. Err says why a server is out of reach.
+pub(super) async fn pubsub_of(client: &Client) -> Result<PubSub, String> {
+    if !client.is_clustered() {
+        return Ok(PubSub::Plain);
+    }
+    Ok(choose(true, &infos(client).await.map_err(|error| error.to_string())?))
+}
+
+/// Sharded channels in a cluster, when all of it knows them.
+fn choose(clustered: bool, infos: &[Option<String>]) -> PubSub {
+    let knows = |info: &Option<String>| {
+        let version = info.as_deref().and_then(|info| version_of(info).1);
+        version.is_some_and(|version| version >= SHARDED_SINCE)
+    };
+    if clustered && infos.iter().all(knows) { PubSub::Sharded } else { PubSub::Plain }
+}
+
+/// What every server that holds keys says of itself; none where it may not be asked.
+async fn infos(client: &Client) -> Result<Vec<Option<String>>, Error> {
+    let mut infos = Vec::new();
+    for node in nodes(client) {
+        let info = client.with_options(&node).info(Some(InfoKind::Server)).await;
+        infos.push(match info {
+            Ok(info) => Some(info),
+            Err(error) => match StoreError::from(&error) {
+                StoreError::Unreachable(_) => return Err(error),
+                _ => None,
+            },
+        });
+    }
+    Ok(infos)
 }
 
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
@@ -90,13 +123,9 @@ struct Version {
     text: String,
 }
 
-/// Reads `INFO server`. Valkey reports the Redis that it is compatible with.
 fn check_version(server: &str, info: &str) -> Result<Version, OpenError> {
-    let line = info.lines().find_map(|line| line.strip_prefix("redis_version:"));
-    let text = line.map(str::trim).unwrap_or_default();
-    let mut parts = text.split('.').map(|part| part.parse().ok());
-    let number = parts.next().flatten().zip(parts.next().flatten()).unwrap_or((0, 0));
-    if number >= VERSION_MIN {
+    let (text, number) = version_of(info);
+    if let Some(number) = number.filter(|&number| number >= VERSION_MIN) {
         return Ok(Version { number, text: text.to_owned() });
     }
     Err(OpenError::TooOld {
@@ -104,6 +133,15 @@ fn check_version(server: &str, info: &str) -> Result<Version, OpenError> {
         found: if text.is_empty() { "unknown".to_owned() } else { text.to_owned() },
         needed: format!("{}.{}", VERSION_MIN.0, VERSION_MIN.1),
     })
+}
+
+/// Reads `INFO server`: the version as it stands there, and its first two numbers. Valkey reports the Redis that it is
+/// compatible with.
+fn version_of(info: &str) -> (&str, Option<(u32, u32)>) {
+    let line = info.lines().find_map(|line| line.strip_prefix("redis_version:"));
+    let text = line.map(str::trim).unwrap_or_default();
+    let mut parts = text.split('.').map(|part| part.parse().ok());
+    (text, parts.next().flatten().zip(parts.next().flatten()))
 }
 
 /// Makes every server tell of expired keys, keeping what else it tells of. Needed again whenever one has restarted.
@@ -136,7 +174,7 @@ async fn turn_on_events_at(client: &Client, node: &Options) -> Result<KeyspaceEv
     }
 }
 
-fn refused(error: &fred::error::Error, flags: &str) -> Result<KeyspaceEvents, String> {
+fn refused(error: &Error, flags: &str) -> Result<KeyspaceEvents, String> {
     match StoreError::from(error) {
         StoreError::Unreachable(reason) => Err(reason),
         StoreError::Refused(reason) | StoreError::Nonsense(reason) => Ok(KeyspaceEvents::Refused {

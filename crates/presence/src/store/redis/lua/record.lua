@@ -8,8 +8,10 @@
 --                              "<gateway> lost" -> when (ms) its part of a user was found lapsed, which it is to be told.
 --
 -- A line is "version state since show devices gateways text"; "." stands for nothing.
--- KEYS[1] is any key of the bucket: it routes the call. The other keys are derived from it, in the same slot.
--- ARGV[1] is a MessagePack map: prefix, gateway, ttl_ms, grace_ms, last_seen_ms, channel, and
+-- KEYS[1] is any key of the bucket: it routes the call. The other keys are derived from it, in the same slot. In a cluster
+-- KEYS[2] is a key that never exists, so that no script runs while the slot is on its way to another server.
+-- ARGV[1] is a MessagePack map: prefix, gateway, ttl_ms, grace_ms, last_seen_ms, publish (PUBLISH or SPUBLISH), channel,
+--   and
 --   forgive_ms  while the store has only just come back, a lapse is held back for at least so long, since living
 --               gateways could not vouch;
 --   sent_ms     when the call was sent, by this clock: one that had to wait is as forgiving, since its sender could not
@@ -291,6 +293,6 @@ end
 -- Tells every gateway, in one message, of all that was committed.
 local function publish()
   if #news > 0 then
-    call('PUBLISH', setup.channel, cmsgpack.pack(news))
+    call(setup.publish, setup.channel, cmsgpack.pack(news))
   end
 end

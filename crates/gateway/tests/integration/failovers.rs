@@ -1,0 +1,74 @@
+//! Redis in more than one process: another one takes over while clients are connected. Nobody is shown offline for it, and
+//! what really changes is told, whoever serves it.
+
+use std::time::Duration;
+
+use presence_protocol::{Format, GatewayMessage};
+use presence_testkit::{RedisCluster, eventually};
+
+use crate::client::{Client, PATIENCE};
+use crate::house::{House, OPEN};
+use crate::http;
+use crate::outages::{TIMES, assert_healed, watched};
+use crate::process::keys_of;
+
+/// The watcher may be told that Redis is away, and that it is back, and nothing else.
+async fn only_degraded_for(watcher: &mut Client, time: Duration) {
+    let deadline = tokio::time::Instant::now() + time;
+    while let Some(arrival) = watcher.next_within(deadline - tokio::time::Instant::now()).await {
+        let message = arrival.message;
+        assert!(matches!(message, GatewayMessage::Degraded { .. }), "{message:?}");
+    }
+}
+
+/// Both gateways are ready, and stay so for a moment.
+async fn until_ready(house: &House) {
+    let mut good = 0;
+    eventually("both are ready again", 2 * PATIENCE, async || {
+        let ready = http::get(house.here(), "/readyz").await.status == 200
+            && http::get(house.there(), "/readyz").await.status == 200;
+        good = if ready { good + 1 } else { 0 };
+        (good >= 20).then_some(())
+    })
+    .await;
+}
+
+async fn slot_of(cluster: &RedisCluster, house: &House, name: &str) -> u16 {
+    let prefix = house.flags().iter().find_map(|flag| flag.strip_prefix("--prefix="));
+    let [key, _] = keys_of(prefix.expect("a prefix"), name).await;
+    cluster.slot_of(&key)
+}
+
+#[tokio::test]
+async fn when_a_primary_of_a_cluster_is_killed_nobody_is_shown_offline_and_a_real_leave_is_told() {
+    let mut cluster = RedisCluster::start();
+    let house = House::at(&cluster.url(), TIMES, &[OPEN]).await;
+    let (mut watcher, b, c) = watched(&house).await;
+    let slot = slot_of(&cluster, &house, "b").await;
+    let old = cluster.primary_of(slot).expect("the cluster is whole");
+    cluster.kill(old);
+    cluster.failover(slot, old).await;
+    until_ready(&house).await;
+    only_degraded_for(&mut watcher, Duration::from_secs(1)).await;
+    assert_healed(&house, &mut watcher, b).await;
+    drop(c);
+    watcher.expect_offline("c").await;
+}
+
+#[tokio::test]
+async fn when_a_slot_moves_its_users_are_shown_as_before_and_changes_are_told_within_five_seconds()
+{
+    let cluster = RedisCluster::start();
+    let house = House::at(&cluster.url(), TIMES, &[OPEN]).await;
+    let (mut watcher, b, _c) = watched(&house).await;
+    let slot = slot_of(&cluster, &house, "b").await;
+    let from = cluster.primary_of(slot).expect("the cluster is whole");
+    let to = cluster.primaries().into_iter().find(|&number| number != from).expect("another");
+    cluster.migrate_slot(slot, to);
+    b.bye().await;
+    let told = tokio::time::timeout(Duration::from_secs(5), watcher.expect_offline("b")).await;
+    told.expect("a change is told within five seconds");
+    let _b = Client::join(house.there(), Format::Json, "b").await;
+    watcher.expect_online("b").await;
+    watcher.expect_nothing_for(TIMES.ttl).await;
+}
