@@ -17,5 +17,7 @@ mod keys;
 mod leases;
 #[path = "store/opening.rs"]
 mod opening;
+#[path = "store/permissions.rs"]
+mod permissions;
 #[path = "store/world.rs"]
 mod world;

@@ -10,6 +10,7 @@ mod events;
 mod keys;
 mod lease;
 mod outlet;
+mod permissions;
 mod reach;
 mod scripts;
 mod startup;
@@ -88,13 +89,20 @@ async fn open_target(
     let failed = |error| OpenError::from_fred(&target.name(), &error);
     let commands = Link::open(target.command_client()).await.map_err(failed)?;
     let report = startup::check(&commands.client, &target).await?;
+    let channels = Arc::new(Channels::new(&options.prefix, report.pubsub));
+    let expired = format!("__keyevent@{}__:expired", target.database());
+    let missing =
+        permissions::missing(&commands.client, &options.prefix, &channels, &expired).await;
+    let refused = |error| OpenError::from_store(&target.name(), error);
+    if let Some(grants) = missing.map_err(refused)? {
+        return Err(OpenError::Forbidden { server: target.name(), grants });
+    }
     let subscriber = Link::open(target.subscriber_client()).await.map_err(failed)?;
 
     let reach = Arc::new(Reach::new());
-    let channels = Arc::new(Channels::new(&options.prefix, report.pubsub));
     let (sender, events) = mpsc::channel(EVENT_QUEUE_LEN);
     let client = commands.client.clone();
-    let subscription = Subscription::new(channels.clone(), target.database());
+    let subscription = Subscription::new(channels.clone(), expired);
     let keys = Keyspace::new(&options.prefix);
     let mut feed = Feed::new(commands, subscriber, keys, subscription, reach.clone(), sender);
     feed.subscribe().await.map_err(failed)?;
@@ -107,10 +115,7 @@ async fn open_target(
         _feed: AbortOnDrop::new(tokio::spawn(feed.run())),
     };
     // Before anything is read: since when the store remembers is part of every answer.
-    store.renew().await.map_err(|error| OpenError::Unreachable {
-        server: target.name(),
-        reason: error.to_string(),
-    })?;
+    store.renew().await.map_err(refused)?;
     Ok((Opened { store: Arc::new(store), events }, report))
 }
 

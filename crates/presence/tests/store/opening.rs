@@ -64,15 +64,6 @@ async fn a_redis_that_may_not_be_configured_is_used_all_the_same_with_advice() {
 }
 
 #[tokio::test]
-async fn a_user_who_may_not_subscribe_is_refused_at_the_start() {
-    let server = shared_server(Kind::Redis);
-    server.cli(&["ACL", "SETUSER", "deaf", "on", ">pw", "~*", "resetchannels", "+@all"]);
-    let error = error(server.url_as("deaf", "pw")).await;
-    assert!(matches!(error, OpenError::Refused { .. }), "{error}");
-    assert!(error.to_string().contains("NOPERM"), "{error}");
-}
-
-#[tokio::test]
 async fn a_wrong_password_is_told_without_telling_it() {
     let server = shared_server(Kind::Redis);
     server.cli(&["ACL", "SETUSER", "known", "on", ">pw", "~*", "&*", "+@all"]);

@@ -2,6 +2,7 @@
 
 use fred::error::{Error, ErrorKind};
 
+use super::permissions::advice;
 use crate::store::StoreError;
 
 /// The first words of answers by which a server says that it cannot serve now, but may soon.
@@ -79,6 +80,17 @@ pub enum OpenError {
         /// Its answer.
         reason: String,
     },
+    /// The server does not let this user do all that is needed.
+    #[error(
+        "Redis at {server} does not let this user do all that a gateway needs: \
+         grant it {grants} (ACL SETUSER), or see \"Permissions\" in docs/operations.md"
+    )]
+    Forbidden {
+        /// Host and port.
+        server: String,
+        /// What is missing, in the words of `ACL SETUSER`.
+        grants: String,
+    },
     /// The server lacks commands that are needed.
     #[error("Redis at {server} is version {found}, but at least {needed} is needed: upgrade it")]
     TooOld {
@@ -102,8 +114,12 @@ fn plain(details: &str) -> String {
 
 impl OpenError {
     pub(super) fn from_fred(server: &str, error: &Error) -> Self {
+        Self::from_store(server, StoreError::from(error))
+    }
+
+    pub(super) fn from_store(server: &str, error: StoreError) -> Self {
         let server = server.to_owned();
-        match StoreError::from(error) {
+        match error {
             // A cluster's node tells its address as others see it; one that never met another has none to tell.
             StoreError::Unreachable(reason) if reason.contains("lookup address") => {
                 let advice = "in a cluster, each node must know its own: see cluster-announce-ip";
@@ -111,7 +127,8 @@ impl OpenError {
             }
             StoreError::Unreachable(reason) => Self::Unreachable { server, reason },
             StoreError::Refused(reason) | StoreError::Nonsense(reason) => {
-                Self::Refused { server, reason }
+                let advice = advice(&reason).map(|advice| format!("; {advice}"));
+                Self::Refused { server, reason: reason + &advice.unwrap_or_default() }
             }
         }
     }

@@ -45,8 +45,8 @@ pub(super) enum Hearing {
 }
 
 impl Subscription {
-    pub(super) fn new(channels: Arc<Channels>, database: u8) -> Self {
-        let expired = format!("__keyevent@{database}__:expired");
+    /// `expired` is the channel on which a server tells of expired keys.
+    pub(super) fn new(channels: Arc<Channels>, expired: String) -> Self {
         Self { channels, expired, teller: None, shards: Vec::new() }
     }
 
