@@ -113,6 +113,7 @@ async fn open_store(
         Store::Redis(url) => {
             let options = RedisOptions {
                 url: url.expose().to_owned(),
+                tls: settings.redis_tls.clone(),
                 prefix: settings.prefix.clone(),
                 gateway: gateway.to_owned(),
                 config: config.clone(),

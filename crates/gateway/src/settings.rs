@@ -19,6 +19,7 @@ use std::net::SocketAddr;
 use std::time::Duration;
 
 pub use flags::{Command, LogFormat};
+use presence::store::redis::TlsFiles;
 pub use values::{RedisUrl, Secret};
 
 /// What one gateway was told to do: checked, complete, and safe to print with `{:?}`.
@@ -30,6 +31,8 @@ pub struct Settings {
     pub max_connections: u32,
     /// Where presence is kept.
     pub store: Store,
+    /// What TLS to Redis takes, where the URL asks for it.
+    pub redis_tls: TlsFiles,
     /// The start of every key and channel in Redis: 1 to 64 of `[A-Za-z0-9_:-]`.
     pub prefix: String,
     /// How often a client should show a sign of life; at least 100 ms.

@@ -12,7 +12,7 @@ use std::{env, fs};
 use fred::clients::{Client, Pool};
 use fred::interfaces::{ClientLike, KeysInterface};
 use fred::types::{Builder, Expiration};
-use presence::store::redis::{self, RedisOptions};
+use presence::store::redis::{self, RedisOptions, TlsFiles};
 use presence::{Config, Joining, Metrics, Presence, Session};
 use presence_protocol::{Format, UserId};
 use presence_testkit::RedisServer;
@@ -78,6 +78,7 @@ async fn vouching(plan: &Plan) -> anyhow::Result<Cost> {
     for number in 0..plan.gateways {
         let options = RedisOptions {
             url: server.url(),
+            tls: TlsFiles::default(),
             prefix: "presence".to_owned(),
             gateway: format!("g{number}"),
             config: plan.config.clone(),

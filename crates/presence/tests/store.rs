@@ -19,5 +19,9 @@ mod leases;
 mod opening;
 #[path = "store/permissions.rs"]
 mod permissions;
+#[path = "store/sentinel.rs"]
+mod sentinel;
+#[path = "store/tls.rs"]
+mod tls;
 #[path = "store/world.rs"]
 mod world;

@@ -7,9 +7,13 @@ mod fake;
 mod keeper;
 mod redis;
 mod resp;
+mod sentinel;
+mod tls;
 mod wait;
 
 pub use cluster::RedisCluster;
 pub use fake::FakeRedis;
 pub use redis::RedisServer;
+pub use sentinel::RedisSentinel;
+pub use tls::{ClientCertificates, TlsRedis};
 pub use wait::eventually;

@@ -130,20 +130,21 @@ impl RedisServer {
 
     /// Runs a command until its answer contains what is expected; panics with `what` when that takes too long.
     pub fn wait_until(&self, what: &str, words: &[&str], expected: &str) {
-        let deadline = Instant::now() + START_LIMIT;
-        loop {
-            let answer = resp::command(self.port, words);
-            if answer.as_ref().is_ok_and(|answer| answer.contains(expected)) {
-                return;
-            }
-            let late = Instant::now() > deadline;
-            assert!(
-                !late,
-                "redis-server on port {}: not after {START_LIMIT:?}: {what}: {answer:?}",
-                self.port
-            );
-            sleep(Duration::from_millis(5));
+        wait_until(self.port, what, words, expected);
+    }
+}
+
+/// The same for any process that answers like a Redis.
+pub(crate) fn wait_until(port: u16, what: &str, words: &[&str], expected: &str) {
+    let deadline = Instant::now() + START_LIMIT;
+    loop {
+        let answer = resp::command(port, words);
+        if answer.as_ref().is_ok_and(|answer| answer.contains(expected)) {
+            return;
         }
+        let late = Instant::now() > deadline;
+        assert!(!late, "port {port}: not after {START_LIMIT:?}: {what}: {answer:?}");
+        sleep(Duration::from_millis(5));
     }
 }
 

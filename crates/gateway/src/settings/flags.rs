@@ -51,9 +51,21 @@ pub(super) struct Flags {
     #[arg(long, value_enum, value_name = "KIND", help_heading = "Store")]
     pub(super) store: Option<StoreKind>,
 
-    /// redis://, redis-cluster:// or redis-sentinel://; without TLS so far
+    /// redis://, redis-cluster:// or redis-sentinel://, or rediss… for TLS
     #[arg(long, value_name = "URL", help_heading = "Store")]
     pub(super) redis_url: Option<Secret>,
+
+    /// Trust only the certificate authorities in this PEM file, not this machine's
+    #[arg(long, value_name = "PATH", help_heading = "Store")]
+    pub(super) redis_ca_file: Option<PathBuf>,
+
+    /// Show Redis this client certificate (PEM)
+    #[arg(long, value_name = "PATH", help_heading = "Store")]
+    pub(super) redis_cert_file: Option<PathBuf>,
+
+    /// The private key of that certificate (PEM)
+    #[arg(long, value_name = "PATH", help_heading = "Store")]
+    pub(super) redis_key_file: Option<PathBuf>,
 
     /// Start every key and channel in Redis with this
     #[arg(long, value_name = "TEXT", help_heading = "Store")]

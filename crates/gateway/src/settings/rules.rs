@@ -5,6 +5,8 @@
 use std::path::Path;
 use std::time::Duration;
 
+use presence::store::redis::{ClientFiles, TlsFiles};
+
 use super::flags::{AuthKind, Command, Flags, StoreKind};
 use super::{Auth, KeySource, RedisUrl, Secret, Settings, Store};
 
@@ -19,6 +21,7 @@ const CHOOSE_AUTH: &str = "no authentication was chosen: set auth to 'jwt' (with
 
 pub(super) fn resolve(flags: Flags) -> Result<Settings, String> {
     let store = store(&flags)?;
+    let redis_tls = redis_tls(&flags, &store)?;
     let auth = auth(&flags)?;
     check_times(&flags)?;
     check_reach(&flags, &auth)?;
@@ -27,6 +30,7 @@ pub(super) fn resolve(flags: Flags) -> Result<Settings, String> {
         listen: flags.listen,
         max_connections: flags.max_connections,
         store,
+        redis_tls,
         prefix: flags.prefix,
         heartbeat: flags.heartbeat,
         ttl: flags.ttl,
@@ -60,6 +64,27 @@ fn store(flags: &Flags) -> Result<Store, String> {
         (_, Some(url)) => Ok(Store::Redis(url)),
         (_, None) => Ok(Store::Embedded),
     }
+}
+
+fn redis_tls(flags: &Flags, store: &Store) -> Result<TlsFiles, String> {
+    let client = match (&flags.redis_cert_file, &flags.redis_key_file) {
+        (None, None) => None,
+        (Some(cert), Some(key)) => Some(ClientFiles { cert: cert.clone(), key: key.clone() }),
+        (Some(_), None) => {
+            return Err("redis_cert_file is set, but redis_key_file is not: set both".to_owned());
+        }
+        (None, Some(_)) => {
+            return Err("redis_key_file is set, but redis_cert_file is not: set both".to_owned());
+        }
+    };
+    let files = TlsFiles { ca: flags.redis_ca_file.clone(), client };
+    let encrypted = matches!(store, Store::Redis(url) if url.is_encrypted());
+    if files != TlsFiles::default() && !encrypted {
+        return Err("there are files for TLS to Redis, but redis_url does not ask for it: let it \
+            start with rediss://, rediss-cluster:// or rediss-sentinel://"
+            .to_owned());
+    }
+    Ok(files)
 }
 
 fn auth(flags: &Flags) -> Result<Auth, String> {

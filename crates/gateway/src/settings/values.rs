@@ -18,6 +18,7 @@ const FRAME_BYTES_MIN: usize = 1 << 10;
 const FRAME_BYTES_MAX: usize = 16 << 20;
 /// Ten years: every sum of two durations and a time stays far from overflow.
 const DURATION_MAX: Duration = Duration::from_hours(10 * 365 * 24);
+/// Each also with `s`, for TLS, and as `valkey`.
 const REDIS_SCHEMES: [&str; 3] = ["redis", "redis-cluster", "redis-sentinel"];
 const HIDDEN: &str = "[secret]";
 
@@ -70,14 +71,22 @@ impl RedisUrl {
         let Some((scheme, rest)) = url.split_once("://") else {
             return Err(format!("must be a URL that starts with one of {}", schemes()));
         };
-        if !REDIS_SCHEMES.contains(&scheme) {
-            return Err(format!("has the scheme '{scheme}'; it must be one of {}", schemes()));
+        if !REDIS_SCHEMES.contains(&plain_scheme(scheme).as_str()) {
+            return Err(format!(
+                "has the scheme '{scheme}'; it must be one of {}, or rediss… for TLS",
+                schemes()
+            ));
         }
         let host = rest.rsplit('@').next().unwrap_or_default();
         if host.is_empty() || host.starts_with(['/', '?', ':']) {
             return Err(format!("has no host; it would be right as {scheme}://redis:6379"));
         }
         Ok(Self(url.to_owned()))
+    }
+
+    /// Whether it asks for TLS.
+    pub(super) fn is_encrypted(&self) -> bool {
+        self.0.starts_with("rediss") || self.0.starts_with("valkeys")
     }
 
     /// The whole URL, with its passwords, for the client library.
@@ -117,6 +126,13 @@ impl fmt::Debug for RedisUrl {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         fmt::Display::fmt(self, f)
     }
+}
+
+/// `redis…`, for `rediss…`, `valkey…` and `valkeys…` as well.
+fn plain_scheme(scheme: &str) -> String {
+    let (base, kind) = scheme.split_at(scheme.find('-').unwrap_or(scheme.len()));
+    let base = if matches!(base, "rediss" | "valkey" | "valkeys") { "redis" } else { base };
+    format!("{base}{kind}")
 }
 
 pub(super) fn listen(text: &str) -> Result<SocketAddr, String> {

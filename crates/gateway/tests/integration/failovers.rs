@@ -4,7 +4,7 @@
 use std::time::Duration;
 
 use presence_protocol::{Format, GatewayMessage};
-use presence_testkit::{RedisCluster, eventually};
+use presence_testkit::{RedisCluster, RedisSentinel, eventually};
 
 use crate::client::{Client, PATIENCE};
 use crate::house::{House, OPEN};
@@ -71,4 +71,20 @@ async fn when_a_slot_moves_its_users_are_shown_as_before_and_changes_are_told_wi
     let _b = Client::join(house.there(), Format::Json, "b").await;
     watcher.expect_online("b").await;
     watcher.expect_nothing_for(TIMES.ttl).await;
+}
+
+#[tokio::test]
+async fn when_a_primary_with_sentinels_is_killed_nobody_is_shown_offline_and_a_real_leave_is_told()
+{
+    let mut redis = RedisSentinel::start();
+    let house = House::at(&redis.url(), TIMES, &[OPEN]).await;
+    let (mut watcher, b, c) = watched(&house).await;
+    let old = redis.primary().expect("a primary");
+    redis.kill(old);
+    redis.failover(old).await;
+    until_ready(&house).await;
+    only_degraded_for(&mut watcher, Duration::from_secs(1)).await;
+    assert_healed(&house, &mut watcher, b).await;
+    drop(c);
+    watcher.expect_offline("c").await;
 }

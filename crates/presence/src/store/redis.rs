@@ -15,11 +15,13 @@ mod reach;
 mod scripts;
 mod startup;
 mod subscription;
+mod tls;
 
 use std::sync::Arc;
 
 use async_trait::async_trait;
 use fred::clients::Client;
+use fred::error::{Error, ErrorKind};
 use fred::interfaces::{ClientLike, PubsubInterface};
 use fred::types::Value;
 use presence_protocol::UserId;
@@ -30,6 +32,7 @@ pub use channels::PubSub;
 pub use errors::OpenError;
 pub use keys::{UserKeys, keys_of};
 pub use startup::{KeyspaceEvents, Mode, StartupReport};
+pub use tls::{ClientFiles, TlsFiles};
 
 use super::bucket::bucket_of;
 use super::{BATCH_LEN_MAX, Claim, EVENT_QUEUE_LEN, Opened, Pulse, Standing, Store, StoreError};
@@ -45,8 +48,11 @@ use subscription::Subscription;
 /// What it takes to open the store.
 #[derive(Debug, Clone)]
 pub struct RedisOptions {
-    /// `redis://`, `redis-cluster://` or `redis-sentinel://`, with `user:password@`, port and database as needed.
+    /// `redis://`, `redis-cluster://` or `redis-sentinel://`, with `user:password@`, port and database as needed;
+    /// `rediss…` for TLS.
     pub url: String,
+    /// What TLS takes, where the URL asks for it.
+    pub tls: TlsFiles,
     /// The start of every key and channel.
     pub prefix: String,
     /// The id of this gateway, new at each start.
@@ -75,20 +81,18 @@ impl RedisOptions {
 /// Connects, checks the server and subscribes. Fails within about five seconds when something is wrong.
 pub async fn open(options: RedisOptions) -> Result<(Opened, StartupReport), OpenError> {
     options.check()?;
-    let target = Target::parse(&options.url)?;
-    let name = target.name();
-    timeout(OPEN_TIMEOUT, open_target(target, options))
-        .await
-        .map_err(|_| OpenError::Unreachable { server: name, reason: "no answer in time".into() })?
+    let target = Target::parse(&options.url, &options.tls)?;
+    let late = |_| target.explain(&Error::new(ErrorKind::Timeout, "no answer in time"));
+    timeout(OPEN_TIMEOUT, open_target(&target, options)).await.map_err(late)?
 }
 
 async fn open_target(
-    target: Target,
+    target: &Target,
     options: RedisOptions,
 ) -> Result<(Opened, StartupReport), OpenError> {
-    let failed = |error| OpenError::from_fred(&target.name(), &error);
+    let failed = |error| target.explain(&error);
     let commands = Link::open(target.command_client()).await.map_err(failed)?;
-    let report = startup::check(&commands.client, &target).await?;
+    let report = startup::check(&commands.client, target).await?;
     let channels = Arc::new(Channels::new(&options.prefix, report.pubsub));
     let expired = format!("__keyevent@{}__:expired", target.database());
     let missing =
@@ -182,6 +186,7 @@ mod tests {
     fn names_that_would_break_a_key_or_a_line_are_refused() {
         let options = |prefix: &str, gateway: &str| RedisOptions {
             url: String::new(),
+            tls: TlsFiles::default(),
             prefix: prefix.to_owned(),
             gateway: gateway.to_owned(),
             config: Config::default(),

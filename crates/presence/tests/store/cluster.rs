@@ -12,7 +12,7 @@ use crate::opening::report;
 use crate::world::{Gateway, PATIENCE, World, join, leave, quick, shared_cluster, slow, user};
 
 /// Clusters of a test's own are started one after the other: each is six processes.
-static ONE_AT_A_TIME: Mutex<()> = Mutex::const_new(());
+pub(crate) static ONE_AT_A_TIME: Mutex<()> = Mutex::const_new(());
 
 /// Some users of each primary, in one bucket each.
 const NAMES: [&str; 12] =

@@ -3,20 +3,28 @@
 use std::net::TcpListener;
 use std::time::{Duration, Instant};
 
-use presence::store::redis::{self, KeyspaceEvents, Mode, OpenError, RedisOptions, StartupReport};
+use presence::store::redis::{
+    self, KeyspaceEvents, Mode, OpenError, RedisOptions, StartupReport, TlsFiles,
+};
 use presence_testkit::{FakeRedis, RedisServer};
 
 use crate::world::{Kind, fresh_prefix, shared_server, slow};
 
 fn options(url: String) -> RedisOptions {
-    RedisOptions { url, prefix: fresh_prefix(), gateway: "g".to_owned(), config: slow() }
+    RedisOptions {
+        url,
+        tls: TlsFiles::default(),
+        prefix: fresh_prefix(),
+        gateway: "g".to_owned(),
+        config: slow(),
+    }
 }
 
 pub(crate) async fn report(url: String) -> StartupReport {
     redis::open(options(url)).await.expect("the store opens").1
 }
 
-async fn error(url: String) -> OpenError {
+pub(crate) async fn error(url: String) -> OpenError {
     let started = Instant::now();
     let error = redis::open(options(url)).await.err().expect("the store does not open");
     assert!(started.elapsed() < Duration::from_secs(6), "told after {:?}", started.elapsed());

@@ -2,21 +2,28 @@
 
 use std::fs;
 
-use presence::store::redis::{KeyspaceEvents, OpenError, RedisOptions, keys_of, open};
+use presence::store::redis::{KeyspaceEvents, OpenError, RedisOptions, TlsFiles, keys_of, open};
 use presence::store::{Cause, Event};
 use presence_testkit::{RedisCluster, RedisServer, eventually};
 
+use crate::cluster::ONE_AT_A_TIME;
 use crate::world::{Gateway, PATIENCE, slow, user};
 
 /// The prefix that the documentation takes as its example.
 const PREFIX: &str = "presence";
 
 fn options(url: String, gateway: &str) -> RedisOptions {
-    RedisOptions { url, prefix: PREFIX.to_owned(), gateway: gateway.to_owned(), config: slow() }
+    RedisOptions {
+        url,
+        tls: TlsFiles::default(),
+        prefix: PREFIX.to_owned(),
+        gateway: gateway.to_owned(),
+        config: slow(),
+    }
 }
 
 /// The words of the `ACL SETUSER` that the documentation shows for one server and for a cluster.
-fn documented() -> [Vec<String>; 2] {
+pub(crate) fn documented() -> [Vec<String>; 2] {
     let page = concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/operations.md");
     let page = fs::read_to_string(page).expect("the page for operators");
     let mut blocks =
@@ -27,7 +34,7 @@ fn documented() -> [Vec<String>; 2] {
     })
 }
 
-fn words(line: &[String]) -> Vec<&str> {
+pub(crate) fn words(line: &[String]) -> Vec<&str> {
     line.iter().map(String::as_str).collect()
 }
 
@@ -39,7 +46,7 @@ async fn gateway(url: &str, name: &str) -> Gateway {
 }
 
 /// All that a store does. The key of ana is on `server`, which expires it.
-async fn everything_works(url: &str, server: &RedisServer) {
+pub(crate) async fn everything_works(url: &str, server: &RedisServer) {
     let (mut a, b) = (gateway(url, "a").await, gateway(url, "b").await);
     a.join("ana", "ios").await;
     a.heard("ana").await;
@@ -74,6 +81,7 @@ async fn what_the_documentation_grants_is_enough_on_one_server() {
 
 #[tokio::test]
 async fn what_the_documentation_grants_is_enough_in_a_cluster() {
+    let _turn = ONE_AT_A_TIME.lock().await;
     let cluster = RedisCluster::start();
     let [_, line] = documented();
     assert!(cluster.cli_everywhere(&words(&line)).iter().all(|answer| answer == "OK"));

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use presence::Config;
 use presence::store::embedded::EmbeddedHub;
-use presence::store::redis::{self, RedisOptions};
+use presence::store::redis::{self, RedisOptions, TlsFiles};
 use presence::store::view::View;
 use presence::store::{
     Cause, Claim, Contribution, Event, Opened, SetStatus, Standing, Store, StoreError,
@@ -89,6 +89,7 @@ impl World {
             Place::Redis { url, prefix } => {
                 let options = RedisOptions {
                     url: url.clone(),
+                    tls: TlsFiles::default(),
                     prefix: prefix.clone(),
                     gateway: name.to_owned(),
                     config: self.config.clone(),

@@ -66,6 +66,7 @@ fn settings_that_do_not_fit_together_are_refused() {
     let secret = format!("--jwt-secret={SECRET}");
     let secret = secret.as_str();
     let url = "--redis-url=redis://127.0.0.1";
+    let tls = "--redis-url=rediss://127.0.0.1";
     let table: &[(Flags, Named)] = &[
         (&[], &["authentication", "'jwt'", "'none'", "--dev"]),
         (&["--auth=jwt"], &["jwt_secret"]),
@@ -80,6 +81,10 @@ fn settings_that_do_not_fit_together_are_refused() {
         (&["--dev", "--store=embedded", url], &["'embedded'", "redis_url"]),
         (&["--dev", "--store=redis"], &["redis_url is not set", "redis://127.0.0.1:6379"]),
         (&["--dev", "--redis-url=http://a"], &["redis_url", "'http'", "redis-sentinel://"]),
+        (&["--dev", "--redis-url=redisss://a"], &["redis_url", "'redisss'", "rediss… for TLS"]),
+        (&["--dev", url, "--redis-ca-file=ca.pem"], &["redis_url does not ask", "rediss://"]),
+        (&["--dev", tls, "--redis-cert-file=c.pem"], &["redis_key_file is not: set both"]),
+        (&["--dev", tls, "--redis-key-file=k.pem"], &["redis_cert_file is not: set both"]),
         (&["--dev", "--redis-url=127.0.0.1:6379"], &["redis_url", "redis://"]),
         (&["--dev", "--redis-url=redis://:pw@"], &["redis_url has no host"]),
         (&["--dev", "--heartbeat=99ms"], &["heartbeat is 99ms", "100ms"]),
@@ -106,6 +111,8 @@ fn limits_themselves_are_allowed() {
         &["--listen=0.0.0.0:1", &secret],
         &["--dev", "--api-key=exactly16 bytes!"],
         &["--dev", "--max-frame-bytes=1KiB", "--ttl=30s", "--ttl=31s"],
+        &["--dev", "--redis-url=rediss-cluster://h", "--redis-ca-file=ca.pem"],
+        &["--dev", "--redis-url=valkeys://h", "--redis-cert-file=c", "--redis-key-file=k"],
     ];
     for flags in table {
         assert!(load(flags, &[], "").is_ok(), "{flags:?}: {:?}", load(flags, &[], ""));

@@ -14,6 +14,7 @@ use tokio::task::{JoinError, JoinHandle};
 
 use super::errors::OpenError;
 use super::startup::Mode;
+use super::tls::TlsFiles;
 
 /// How long opening the store may take in all.
 pub(super) const OPEN_TIMEOUT: Duration = Duration::from_secs(5);
@@ -57,21 +58,29 @@ pub(super) struct Target {
 }
 
 impl Target {
-    pub(super) fn parse(url: &str) -> Result<Self, OpenError> {
-        let scheme = url.split_once("://").map_or("", |(scheme, _)| scheme);
-        let (base, kind) = scheme.split_once('-').unwrap_or((scheme, ""));
-        if !["redis", "rediss", "valkey", "valkeys"].contains(&base)
-            || !["", "cluster", "sentinel"].contains(&kind)
-        {
-            return Err(OpenError::Url(format!("the scheme is {scheme:?}")));
-        }
+    pub(super) fn parse(url: &str, tls: &TlsFiles) -> Result<Self, OpenError> {
+        let (scheme, rest) = url.split_once("://").unwrap_or_default();
+        let (base, kind) = scheme.split_once('-').map_or((scheme, None), |(b, k)| (b, Some(k)));
+        let encrypted = match base {
+            "redis" | "valkey" => false,
+            "rediss" | "valkeys" => true,
+            _ => return Err(OpenError::Url(format!("the scheme is {scheme:?}"))),
+        };
+        // Fred would read the files of this machine for TLS, and fail with them.
+        let plain = match kind {
+            None => format!("redis://{rest}"),
+            Some(kind @ ("cluster" | "sentinel")) => format!("redis-{kind}://{rest}"),
+            Some(_) => return Err(OpenError::Url(format!("the scheme is {scheme:?}"))),
+        };
         let config =
-            Config::from_url(url).map_err(|error| OpenError::Url(error.details().to_owned()))?;
-        // Fred would log a warning and connect in the clear.
-        if base.ends_with('s') && base != "redis" && !config.uses_tls() {
-            return Err(OpenError::NoTls { scheme: scheme.to_owned() });
-        }
-        Ok(Self { config: Config { fail_fast: true, ..config } })
+            Config::from_url(&plain).map_err(|error| OpenError::Url(error.details().to_owned()))?;
+        let tls = encrypted.then(|| tls.load()).transpose()?;
+        Ok(Self { config: Config { fail_fast: true, tls, ..config } })
+    }
+
+    /// Why it cannot be used, in words. Where one side speaks TLS and the other does not, neither says so.
+    pub(super) fn explain(&self, error: &Error) -> OpenError {
+        OpenError::from_fred(&self.name(), self.config.tls.is_some(), error)
     }
 
     /// Host and port, for messages.
@@ -218,15 +227,27 @@ mod tests {
             ("redis-cluster://a:1?node=b:2", "b:2,a:1", 0),
             ("redis-sentinel://s:26379/1?sentinelServiceName=main", "s:26379", 1),
         ] {
-            let target = Target::parse(url).unwrap_or_else(|error| panic!("{url}: {error}"));
+            let target = parse(url).unwrap_or_else(|error| panic!("{url}: {error}"));
             assert_eq!((target.name().as_str(), target.database()), (name, database), "{url}");
         }
     }
 
+    fn parse(url: &str) -> Result<Target, OpenError> {
+        Target::parse(url, &TlsFiles::default())
+    }
+
     #[test]
-    fn tls_is_never_silently_left_out() {
-        for url in ["rediss://h", "rediss-cluster://h:1", "valkeys://h"] {
-            assert!(matches!(Target::parse(url), Err(OpenError::NoTls { .. })), "{url}");
+    fn tls_is_used_exactly_where_the_scheme_says_so() {
+        for kind in ["", "-cluster", "-sentinel"] {
+            let rest = "h:1?sentinelServiceName=s";
+            for (base, encrypted) in
+                [("redis", false), ("valkey", false), ("rediss", true), ("valkeys", true)]
+            {
+                let target = parse(&format!("{base}{kind}://{rest}")).expect("a URL");
+                assert_eq!(target.config.tls.is_some(), encrypted, "{base}{kind}");
+                assert_eq!(target.config.server.is_clustered(), kind == "-cluster");
+                assert_eq!(target.config.server.is_sentinel(), kind == "-sentinel");
+            }
         }
     }
 
@@ -235,7 +256,7 @@ mod tests {
         for url in
             ["", "localhost:6379", "http://u:secret@h", "redis://u:secret@h:99999", "redis-x://h"]
         {
-            let error = Target::parse(url).err().unwrap_or_else(|| panic!("{url} was taken"));
+            let error = parse(url).err().unwrap_or_else(|| panic!("{url} was taken"));
             assert!(matches!(error, OpenError::Url(_)), "{error}");
             assert!(!error.to_string().contains("secret"), "{error}");
         }

@@ -47,15 +47,9 @@ pub enum OpenError {
         "the Redis URL is not understood ({0}): write it like redis://user:password@host:6379/0"
     )]
     Url(String),
-    /// The URL asks for TLS.
-    #[error(
-        "the Redis URL asks for TLS ({scheme}://), which this build does not have: \
-         use redis:// through a tunnel, or a build with TLS"
-    )]
-    NoTls {
-        /// The scheme asked for.
-        scheme: String,
-    },
+    /// What is needed for TLS cannot be had.
+    #[error("TLS to Redis cannot be set up: {0}")]
+    Tls(String),
     /// The prefix cannot be part of a key.
     #[error("the prefix {0:?} cannot start a key: use letters, digits, '-', '_', '.' or ':'")]
     Prefix(String),
@@ -112,9 +106,49 @@ fn plain(details: &str) -> String {
     message.unwrap_or(details).to_owned()
 }
 
+/// What would be right, where one side does not take the other's certificate.
+fn certificate_advice(error: &Error) -> Option<&'static str> {
+    let says = |word: &str| error.details().contains(word);
+    if says("UnknownIssuer") || says("BadSignature") {
+        Some(
+            "its certificate is of an authority that is not trusted here: \
+             name that one's own certificate with redis_ca_file",
+        )
+    } else if says("NotValidForName") || says("not valid for name") {
+        Some("its certificate names others: use a host in the URL that is in it")
+    } else if says("Expired") {
+        Some("its certificate is out of date: renew it")
+    } else if says("CertificateRequired") {
+        Some("it wants a client certificate: set redis_cert_file and redis_key_file")
+    } else {
+        None
+    }
+}
+
+/// What may be right, where it may be that only one side speaks TLS: a server waits for the rest of a greeting that makes
+/// no sense to it, or hangs up.
+fn silence_advice(encrypted: bool, error: &Error) -> Option<&'static str> {
+    let says = |word: &str| error.details().contains(word);
+    let silent = *error.kind() == ErrorKind::Timeout || says("closed") || says("reset");
+    if encrypted {
+        let plain = silent || says("InvalidContentType");
+        plain.then_some("if this port does not speak TLS, the URL must start with redis://")
+    } else {
+        silent.then_some("if this port speaks TLS, the URL must start with rediss://")
+    }
+}
+
 impl OpenError {
-    pub(super) fn from_fred(server: &str, error: &Error) -> Self {
-        Self::from_store(server, StoreError::from(error))
+    pub(super) fn from_fred(server: &str, encrypted: bool, error: &Error) -> Self {
+        if let Some(advice) = certificate_advice(error) {
+            return Self::Refused { server: server.to_owned(), reason: advice.to_owned() };
+        }
+        match (StoreError::from(error), silence_advice(encrypted, error)) {
+            (StoreError::Unreachable(reason), Some(advice)) => {
+                Self::from_store(server, StoreError::Unreachable(format!("{reason}; {advice}")))
+            }
+            (error, _) => Self::from_store(server, error),
+        }
     }
 
     pub(super) fn from_store(server: &str, error: StoreError) -> Self {

@@ -65,8 +65,7 @@ pub enum KeyspaceEvents {
 
 /// Checks the servers, and turns on what is needed.
 pub(super) async fn check(client: &Client, target: &Target) -> Result<StartupReport, OpenError> {
-    let infos =
-        infos(client).await.map_err(|error| OpenError::from_fred(&target.name(), &error))?;
+    let infos = infos(client).await.map_err(|error| target.explain(&error))?;
     let versions = infos.iter().flatten().map(|info| check_version(&target.name(), info));
     let versions = versions.collect::<Result<Vec<_>, _>>()?;
     if versions.len() < infos.len() {
@@ -213,6 +212,25 @@ mod tests {
         for new in ["6.2.0", "7.0.15", "7.2.4", "8.0.1", "10.0.0"] {
             let info = format!("# Server\r\nredis_version:{new}\r\nredis_git_sha1:0\r\n");
             assert_eq!(check_version("h:1", &info).expect(new).text, new);
+        }
+    }
+
+    #[test]
+    fn sharded_channels_are_chosen_where_every_server_of_a_cluster_knows_them() {
+        let info = |version: &str| Some(format!("redis_version:{version}\r\n"));
+        // What Valkey 8 says; it forked from Redis 7.2.4.
+        let valkey =
+            "# Server\r\nredis_version:7.2.4\r\nserver_name:valkey\r\nvalkey_version:8.1.3\r\n";
+        let valkey = || Some(valkey.to_owned());
+        assert_eq!(check_version("h:1", &valkey().unwrap()).unwrap().text, "7.2.4");
+        for (infos, expected) in [
+            (vec![valkey(), valkey()], PubSub::Sharded),
+            (vec![info("7.0.0"), info("8.0.1"), valkey()], PubSub::Sharded),
+            (vec![info("7.0.0"), info("6.2.14")], PubSub::Plain),
+            (vec![info("7.0.0"), None], PubSub::Plain),
+        ] {
+            assert_eq!(choose(true, &infos), expected, "{infos:?}");
+            assert_eq!(choose(false, &infos), PubSub::Plain);
         }
     }
 
