@@ -1,10 +1,11 @@
-//! What tests need and the product does not: a Redis of their own, servers that misbehave, and waiting without sleeps.
+//! What tests need and the product does not: a Redis of their own, servers and links that misbehave, and waiting without sleeps.
 //!
 //! Everything here panics with a sentence when it fails, and ends with the test process, however that ends.
 
 mod cluster;
 mod fake;
 mod keeper;
+mod link;
 mod redis;
 mod resp;
 mod sentinel;
@@ -13,6 +14,7 @@ mod wait;
 
 pub use cluster::RedisCluster;
 pub use fake::FakeRedis;
+pub use link::FaultyLink;
 pub use redis::RedisServer;
 pub use sentinel::RedisSentinel;
 pub use tls::{ClientCertificates, TlsRedis};

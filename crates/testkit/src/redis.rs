@@ -93,6 +93,13 @@ impl RedisServer {
         })
     }
 
+    /// Sends a command whose answer may take for ever, and does not wait for it.
+    pub fn send(&self, words: &[&str]) {
+        resp::send(self.port, words).unwrap_or_else(|error| {
+            panic!("redis-server on port {}: {words:?}: {error}", self.port)
+        });
+    }
+
     /// Kills it as a crash would (SIGKILL), and waits until it is gone.
     pub fn kill(&mut self) {
         drop(self.running.take());

@@ -2,17 +2,31 @@
 
 use std::io::{self, BufRead, BufReader, Read, Write};
 use std::net::{Ipv4Addr, SocketAddr, TcpStream};
+use std::thread;
 use std::time::Duration;
 
 const TIMEOUT: Duration = Duration::from_secs(5);
 
 /// Sends one command to a server on loopback. Lists are answered one item a line, errors as they came.
 pub(crate) fn command(port: u16, words: &[&str]) -> io::Result<String> {
+    decode(&mut BufReader::new(ask(port, words)?))
+}
+
+/// Sends one command, and leaves its answer unread for as long as this process lives: a server drops what it has yet to
+/// do for a client that is gone.
+pub(crate) fn send(port: u16, words: &[&str]) -> io::Result<()> {
+    let mut stream = ask(port, words)?;
+    stream.set_read_timeout(None)?;
+    thread::spawn(move || io::copy(&mut stream, &mut io::sink()));
+    Ok(())
+}
+
+fn ask(port: u16, words: &[&str]) -> io::Result<TcpStream> {
     let address = SocketAddr::from((Ipv4Addr::LOCALHOST, port));
     let mut stream = TcpStream::connect_timeout(&address, TIMEOUT)?;
     stream.set_read_timeout(Some(TIMEOUT))?;
     stream.write_all(&encode(words))?;
-    decode(&mut BufReader::new(stream))
+    Ok(stream)
 }
 
 fn encode(words: &[&str]) -> Vec<u8> {
