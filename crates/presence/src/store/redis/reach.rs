@@ -34,16 +34,17 @@ impl Reach {
 
     /// Learns from the result of a call, and hands it through.
     pub(super) fn note<T>(&self, result: Result<T, StoreError>) -> Result<T, StoreError> {
-        match &result {
-            Err(StoreError::Unreachable(_)) => {
-                self.trouble();
-                self.down.store(true, Relaxed);
-            }
+        let unreachable = matches!(result, Err(StoreError::Unreachable(_)));
+        // Also one that refuses, as a full Redis does, keeps gateways from vouching.
+        if result.is_err() {
+            self.trouble();
+        }
+        if unreachable {
+            self.down.store(true, Relaxed);
+        } else {
             // An answer, of whatever kind.
-            Ok(_) | Err(_) => {
-                if self.down.load(Relaxed) && self.down.swap(false, Relaxed) {
-                    self.recovered.notify_one();
-                }
+            if self.down.load(Relaxed) && self.down.swap(false, Relaxed) {
+                self.recovered.notify_one();
             }
         }
         result
@@ -97,6 +98,16 @@ mod tests {
         assert_eq!(reach.forgive(), Duration::ZERO);
         reach.reconnected();
         assert_eq!(reach.forgive(), FORGIVE);
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_refusal_is_trouble_and_no_loss_of_the_way() {
+        let reach = Reach::new();
+        let _ = reach.note::<()>(Err(StoreError::Refused("it is full".to_owned())));
+        assert_eq!(reach.forgive(), FORGIVE);
+        let _ = reach.note(Ok(()));
+        let recovered = tokio::time::timeout(Duration::from_secs(1), reach.recovered()).await;
+        assert!(recovered.is_err());
     }
 
     #[tokio::test(start_paused = true)]
