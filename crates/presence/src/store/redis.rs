@@ -166,7 +166,11 @@ impl Store for RedisStore {
     }
 
     async fn renew(&self) -> Result<Pulse, StoreError> {
-        self.reach.note(self.scripts.leases.renew(&self.client).await)
+        let renewed = self.reach.note(self.scripts.leases.renew(&self.client).await);
+        if renewed.is_err() && self.reach.gives_up() {
+            connect::replace_connection(&self.client).await;
+        }
+        renewed
     }
 
     fn gateway(&self) -> &str {

@@ -11,6 +11,7 @@ use fred::types::config::{
     ServerConfig, TcpConfig, UnresponsiveConfig,
 };
 use tokio::task::{JoinError, JoinHandle};
+use tokio::time::timeout;
 
 use super::errors::OpenError;
 use super::startup::Mode;
@@ -193,6 +194,16 @@ impl<C: ClientLike> Link<C> {
         if self.router.0.is_finished() {
             self.router = AbortOnDrop::new(self.client.connect());
         }
+    }
+}
+
+/// Has a connection replaced that no longer answers. Fred does so by itself only when the last call was long ago, and
+/// whoever asks again and again for an answer is never that quiet.
+pub(super) async fn replace_connection<C: ClientLike>(client: &C) {
+    if client.is_connected() {
+        tracing::warn!("Redis does not answer over this connection, which is replaced");
+        // It goes on when nobody waits for it.
+        let _ = timeout(Duration::ZERO, client.force_reconnection()).await;
     }
 }
 

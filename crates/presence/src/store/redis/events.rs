@@ -6,7 +6,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use fred::clients::{Client, SubscriberClient};
-use fred::error::Error;
+use fred::error::{Error, ErrorKind};
 use fred::interfaces::{ClientLike, ClusterInterface, EventInterface};
 use fred::types::config::Server;
 use fred::types::{ClusterStateChange, KeyspaceEvent, Message};
@@ -15,7 +15,7 @@ use tokio::sync::mpsc;
 use tokio::time::{Instant, sleep, sleep_until, timeout};
 
 use super::channels::PubSub;
-use super::connect::Link;
+use super::connect::{Link, replace_connection};
 use super::keys::Keyspace;
 use super::outlet::{Outlet, Owed};
 use super::reach::Reach;
@@ -213,7 +213,7 @@ impl Feed {
     async fn restore(&mut self) -> Result<(), String> {
         if self.after_subscribing.is_none() && Instant::now() < self.renewal_due {
             let hearing = self.subscription.check(&self.subscriber.client).await;
-            if hearing.map_err(|error| error.to_string())? == Hearing::Whole {
+            if self.answered(hearing).await? == Hearing::Whole {
                 return Ok(());
             }
             self.after_subscribing = Some(Owed::Gap);
@@ -223,11 +223,19 @@ impl Feed {
         turn_on_events(&self.commands.client).await?;
         self.subscription.switch_to(pubsub_of(&self.commands.client).await?);
         let hearing = self.subscription.renew(&self.subscriber.client).await;
-        if hearing.map_err(|error| error.to_string())? == Hearing::Broken {
+        if self.answered(hearing).await? == Hearing::Broken {
             self.after_subscribing = self.after_subscribing.max(Some(Owed::Gap));
         }
         self.renewal_due = Instant::now() + RENEW_INTERVAL.mul_f64(1.0 + 0.2 * fastrand::f64());
         Ok(())
+    }
+
+    /// A subscriber that is not answered gets another connection.
+    async fn answered(&self, hearing: Result<Hearing, Error>) -> Result<Hearing, String> {
+        if hearing.as_ref().is_err_and(|error| *error.kind() == ErrorKind::Timeout) {
+            replace_connection(&self.subscriber.client).await;
+        }
+        hearing.map_err(|error| error.to_string())
     }
 
     /// Makes both clients look at which servers a cluster has now.

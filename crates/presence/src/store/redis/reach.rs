@@ -12,11 +12,16 @@ use crate::store::StoreError;
 /// vouch again for those whom they could not vouch for.
 pub(super) const FORGIVE: Duration = Duration::from_secs(5);
 
+/// A connection over which no call was answered for so long is replaced.
+const GIVE_UP_AFTER: Duration = Duration::from_secs(3);
+
 /// What calls and reconnects tell of the way to Redis.
 pub(super) struct Reach {
     started: Instant,
     /// When there was trouble last, in ms since `started`; `u64::MAX` for never.
     trouble_ms: AtomicU64,
+    /// When a call was answered last, or a connection made.
+    answered_ms: AtomicU64,
     /// Whether the latest call that says anything about it failed as unreachable.
     down: AtomicBool,
     recovered: Notify,
@@ -27,6 +32,7 @@ impl Reach {
         Self {
             started: Instant::now(),
             trouble_ms: AtomicU64::new(u64::MAX),
+            answered_ms: AtomicU64::new(0),
             down: AtomicBool::new(false),
             recovered: Notify::new(),
         }
@@ -43,6 +49,7 @@ impl Reach {
             self.down.store(true, Relaxed);
         } else {
             // An answer, of whatever kind.
+            self.answered_ms.store(self.elapsed_ms(), Relaxed);
             if self.down.load(Relaxed) && self.down.swap(false, Relaxed) {
                 self.recovered.notify_one();
             }
@@ -53,12 +60,24 @@ impl Reach {
     /// The connection was lost and is back. Everybody is told of that, so the next success is no news.
     pub(super) fn reconnected(&self) {
         self.trouble();
+        self.answered_ms.store(self.elapsed_ms(), Relaxed);
         self.down.store(false, Relaxed);
     }
 
     /// Waits for the first answer after calls that failed as unreachable.
     pub(super) async fn recovered(&self) {
         self.recovered.notified().await;
+    }
+
+    /// Whether the connection is to be replaced, since nothing was answered for so long. A new one is given as much time.
+    pub(super) fn gives_up(&self) -> bool {
+        let now_ms = self.elapsed_ms();
+        let silent_ms = now_ms.saturating_sub(self.answered_ms.load(Relaxed));
+        let gives_up = Duration::from_millis(silent_ms) > GIVE_UP_AFTER;
+        if gives_up {
+            self.answered_ms.store(now_ms, Relaxed);
+        }
+        gives_up
     }
 
     /// For how long from now a lapse is forgiven; zero in quiet times.
@@ -108,6 +127,23 @@ mod tests {
         let _ = reach.note(Ok(()));
         let recovered = tokio::time::timeout(Duration::from_secs(1), reach.recovered()).await;
         assert!(recovered.is_err());
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_connection_without_answers_is_given_up_once_and_the_next_has_its_time() {
+        let reach = Reach::new();
+        let moment = Duration::from_millis(1);
+        tokio::time::advance(GIVE_UP_AFTER).await;
+        let _ = reach.note(Ok(()));
+        tokio::time::advance(GIVE_UP_AFTER).await;
+        let _ = reach.note(unreachable());
+        assert!(!reach.gives_up());
+        tokio::time::advance(moment).await;
+        assert!(reach.gives_up());
+        tokio::time::advance(GIVE_UP_AFTER).await;
+        assert!(!reach.gives_up());
+        tokio::time::advance(moment).await;
+        assert!(reach.gives_up());
     }
 
     #[tokio::test(start_paused = true)]
