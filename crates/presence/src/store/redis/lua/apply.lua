@@ -34,7 +34,13 @@ local function set_at(status_age_ms)
   return status_age_ms < 0 and '0' or integer(now_us - status_age_ms * 1000)
 end
 
-for _, claim in ipairs(cmsgpack.unpack(ARGV[2])) do
+local claims = cmsgpack.unpack(ARGV[2])
+
+-- A full Redis refuses a script at its first write, if that can take memory, and never after: so that it takes all of a
+-- batch or nothing, this one comes first. Else losses would be taken, and the joins refused that go with them.
+vouch_once(claims[1][1])
+
+for _, claim in ipairs(claims) do
   local bucket, user, contribution, status_age_ms, cause, hold_ms, due_in_ms, silence_ms, online_ms = unpack(claim)
   local user_key = key(bucket, 'user', user)
   if stale and contribution == '' then
