@@ -51,6 +51,10 @@ for _, claim in ipairs(claims) do
   end
   local record = load_record(bucket, user)
   local contributions, until_ms = load_contributions(bucket, user)
+  if record.is_new and next(contributions) then
+    -- Else nobody would be told of what changes now.
+    restore(bucket, user, record)
+  end
   note_lost(bucket, record.view, contributions, setup.gateway)
   if contribution == '' then
     call('HDEL', user_key, setup.gateway)
