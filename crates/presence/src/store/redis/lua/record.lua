@@ -239,13 +239,14 @@ local function commit(bucket, user, record, view, change)
   return news[#news]
 end
 
--- When the gateways that a view names stopped vouching, at the latest now: 0 when that is forgotten.
+-- Until when the gateways that a view names vouch, or did: 0 when that is forgotten. They may still do, when it is only
+-- the user's key that is gone: until then they find out, and join the user again.
 local function last_vouch(bucket, view)
-  local lapsed = 0
+  local last = 0
   for gateway in string.gmatch(view.gateways, '[^,]+') do
-    lapsed = math.max(lapsed, math.min(vouched_until(bucket, gateway), now_ms))
+    last = math.max(last, vouched_until(bucket, gateway))
   end
-  return lapsed
+  return last
 end
 
 -- Until when the users of the gateways that a view names count as alive, by the leases: 0 when none is known to be dead.
