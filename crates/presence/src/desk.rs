@@ -237,6 +237,7 @@ pub(crate) async fn read_all(core: &Core, users: &[UserId]) -> Result<Vec<Standi
         core.metrics.store_errors.inc();
     })?;
     let standings: Vec<Standing> = parts.into_iter().flatten().collect();
+    core.health.trust(&standings)?;
     for standing in &standings {
         core.learn(standing, asked);
     }

@@ -11,7 +11,7 @@ use tracing::{debug, info, warn};
 
 use crate::clock::wall_ms;
 use crate::engine::Core;
-use crate::store::Pulse;
+use crate::store::{Pulse, Standing, StoreError};
 
 /// How many renewals in a row must fail before clients are told: a blip is not worth a word.
 const FAILURES_MIN: u32 = 2;
@@ -39,6 +39,17 @@ impl Health {
         while !self.is_fine() {
             let _ = timeout(pause_max, self.answered.notified()).await;
         }
+    }
+
+    /// Whether an answer of the store can be believed. One that takes no writes may have no trace of living users: a
+    /// replica that has yet to hear of them, or has just been emptied.
+    pub(crate) fn trust(&self, standings: &[Standing]) -> Result<(), StoreError> {
+        if self.is_fine() || !standings.iter().any(|standing| standing.view.is_no_trace()) {
+            return Ok(());
+        }
+        Err(StoreError::Unreachable(
+            "it takes no writes, and knows not all of the users".to_owned(),
+        ))
     }
 
     fn set(&self, since: u64) {
@@ -72,6 +83,7 @@ pub(crate) async fn run(core: Arc<Core>) {
             }
             (false, 0) => {
                 info!("the store answers again");
+                core.table.begin_no_trace_anew();
                 core.health.set(0);
                 core.assert_all_again();
                 core.reconcile_soon();

@@ -137,6 +137,7 @@ pub(crate) async fn reconcile(core: Arc<Core>, delay: Duration) {
 async fn compare(core: &Core, users: Vec<UserId>) -> Result<(), StoreError> {
     let asked = Instant::now();
     let standings = core.store.snapshot(users).await?;
+    core.health.trust(&standings)?;
     let heard_by_ms = core.store.now_ms().saturating_sub(NEWS_TIME.as_millis() as u64);
     for standing in standings {
         if core.learn(&standing, asked) && standing.view.version / 1000 < heard_by_ms {

@@ -191,6 +191,14 @@ impl WatchTable {
         shard.users.iter().filter_map(on).collect()
     }
 
+    /// Users of whom the store had no trace before it was away must be found so again, for as long as if it were new:
+    /// gateways could not assert them meanwhile.
+    pub(crate) fn begin_no_trace_anew(&self) {
+        for shard in &self.shards {
+            shard.lock().users.iter_mut().for_each(|(_, watched)| watched.begin_no_trace_anew());
+        }
+    }
+
     /// How many users are watched, and how many watches there are.
     pub(crate) fn size(&self) -> (usize, usize) {
         self.shards.iter().fold((0, 0), |(users, watches), shard| {

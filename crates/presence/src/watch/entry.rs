@@ -187,6 +187,10 @@ impl Watched {
         Absorbed { hold: Some(due), news: true, ..absorbed }
     }
 
+    pub(super) fn begin_no_trace_anew(&mut self) {
+        self.pending.take_if(|pending| pending.view.is_none());
+    }
+
     fn is_news(&self, standing: &Standing) -> bool {
         let Some(latest) = self.latest() else { return true };
         let settled = self.pending.is_some() && standing.held.is_none();
