@@ -4,12 +4,16 @@
 
 #[path = "integration/client.rs"]
 mod client;
+#[path = "integration/crowd.rs"]
+mod crowd;
 #[path = "integration/dial.rs"]
 mod dial;
 #[path = "integration/house.rs"]
 mod house;
 #[path = "integration/http.rs"]
 mod http;
+#[path = "integration/observer.rs"]
+mod observer;
 #[path = "integration/process.rs"]
 mod process;
 #[path = "integration/tokens.rs"]
@@ -31,6 +35,8 @@ mod drain;
 mod errors;
 #[path = "integration/failovers.rs"]
 mod failovers;
+#[path = "integration/gateway_faults.rs"]
+mod gateway_faults;
 #[path = "integration/hostile.rs"]
 mod hostile;
 #[path = "integration/invisible.rs"]
@@ -41,6 +47,12 @@ mod lateness;
 mod outages;
 #[path = "integration/presence.rs"]
 mod presence;
+#[path = "integration/redis_away.rs"]
+mod redis_away;
+#[path = "integration/redis_link.rs"]
+mod redis_link;
+#[path = "integration/redis_refuses.rs"]
+mod redis_refuses;
 #[path = "integration/rust_client.rs"]
 mod rust_client;
 #[path = "integration/snapshots.rs"]

@@ -9,6 +9,8 @@ mod client;
 mod deadlines;
 #[path = "engine/histories.rs"]
 mod histories;
+#[path = "engine/outages.rs"]
+mod outages;
 #[path = "engine/races.rs"]
 mod races;
 #[path = "engine/slow.rs"]

@@ -15,6 +15,8 @@ mod faults;
 mod keys;
 #[path = "store/leases.rs"]
 mod leases;
+#[path = "store/lost_keys.rs"]
+mod lost_keys;
 #[path = "store/opening.rs"]
 mod opening;
 #[path = "store/permissions.rs"]

@@ -102,10 +102,21 @@ impl House {
 
     /// Two gateways on the Redis of a URL.
     pub(crate) async fn at(url: &str, times: Times, flags: &[&str]) -> Self {
+        Self::on_urls([url.to_owned(), url.to_owned()], times, flags).await
+    }
+
+    /// Two gateways that reach one Redis in different ways.
+    pub(crate) async fn on_urls(urls: [String; 2], times: Times, flags: &[&str]) -> Self {
         let mut flags = all_flags(times, flags);
-        flags.extend([format!("--redis-url={url}"), format!("--prefix={}", prefix())]);
-        let (here, there) = (Running::start(&flags).await, Running::start(&flags).await);
+        flags.push(format!("--prefix={}", prefix()));
+        let [here, there] = urls.map(|url| [&flags[..], &[format!("--redis-url={url}")]].concat());
+        let (here, there) = (Running::start(&here).await, Running::start(&there).await);
         Self { times, here, there: Some(there), flags }
+    }
+
+    /// Where both listen.
+    pub(crate) fn addrs(&self) -> [SocketAddr; 2] {
+        [self.here(), self.there()]
     }
 
     /// Where one gateway listens.
@@ -124,8 +135,10 @@ impl House {
         self.here.runtime().spawn(gateway.drain(time))
     }
 
-    pub(crate) fn flags(&self) -> &[String] {
-        &self.flags
+    /// The start of every key of theirs.
+    pub(crate) fn prefix(&self) -> &str {
+        let prefix = self.flags.iter().find_map(|flag| flag.strip_prefix("--prefix="));
+        prefix.expect("they are on Redis")
     }
 }
 

@@ -53,8 +53,7 @@ pub(crate) async fn assert_healed(house: &House, watcher: &mut Client, b: Client
 #[tokio::test]
 async fn the_key_of_a_user_exists_with_a_ttl_while_online_and_is_gone_after() {
     let house = House::new(Kind::TwoOnRedis, QUICK).await;
-    let prefix = house.flags().iter().find_map(|flag| flag.strip_prefix("--prefix="));
-    let [key, seen] = keys_of(prefix.expect("a prefix"), "b").await;
+    let [key, seen] = keys_of(house.prefix(), "b").await;
     let redis = shared_redis();
     let mut watcher = Client::join(house.here(), Format::Json, "a").await;
     watcher.watch(["b"]).await;

@@ -17,6 +17,8 @@ use crate::house::{API_KEY, OPEN, Times};
 pub(crate) struct Process {
     child: Child,
     pub(crate) addr: SocketAddr,
+    /// The lines that it wrote before it listened.
+    pub(crate) said: Vec<String>,
 }
 
 /// The binary with nothing of this process's environment.
@@ -61,17 +63,19 @@ impl Process {
         args.extend(flags.iter().map(|&flag| flag.to_owned()));
         let mut child = command(args).stderr(Stdio::piped()).spawn().expect("it starts");
         let mut lines = BufReader::new(child.stderr.take().expect("it is piped")).lines();
+        let mut said = Vec::new();
         let addr = timeout(PATIENCE, async {
             loop {
                 let line = lines.next_line().await.expect("a line").expect("it listens");
                 if let Some(addr) = listening_at(&line) {
                     return addr;
                 }
+                said.push(line);
             }
         });
         let addr = addr.await.expect("it listens in time");
         tokio::spawn(async move { while let Ok(Some(_)) = lines.next_line().await {} });
-        Self { child, addr }
+        Self { child, addr, said }
     }
 
     pub(crate) async fn signal(&self, name: &str) {

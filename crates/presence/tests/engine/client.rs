@@ -82,6 +82,7 @@ impl Client {
                 users
             }
             GatewayMessage::Snapshot { users, .. } => users,
+            GatewayMessage::Degraded { .. } => return,
             other => panic!("{other:?}"),
         };
         for state in states {

@@ -1,0 +1,96 @@
+//! Gateways fail: killed, stopped, restarted, and found dead by others who cannot all see it at once.
+
+use std::time::Duration;
+
+use presence_testkit::{FaultyLink, RedisServer};
+use tokio::time::Instant;
+
+use crate::client::PATIENCE;
+use crate::crowd::{Crowd, TIMES};
+use crate::house::LATE_MAX;
+use crate::process::Process;
+
+/// Renewals of the lease are so far apart, and the death of a gateway is known to within that.
+const EARLY_MAX: Duration = Duration::from_millis(250);
+
+async fn start(redis: &RedisServer, flags: &[&str]) -> Process {
+    Process::start(redis, "p", TIMES, flags).await
+}
+
+#[tokio::test]
+async fn the_users_of_two_gateways_killed_at_once_are_offline_on_time_and_nobody_else() {
+    let redis = RedisServer::start();
+    let gateways = [start(&redis, &[]).await, start(&redis, &[]).await, start(&redis, &[]).await];
+    let mut crowd = Crowd::gather(gateways.iter().map(|gateway| gateway.addr)).await;
+    let gone = [crowd.only_on(0), crowd.only_on(1)].concat();
+    gateways[0].signal("KILL").await;
+    gateways[1].signal("KILL").await;
+    let dead = Instant::now();
+    crowd.lose(0);
+    crowd.lose(1);
+    crowd.expect_truth().await;
+    let lost = &crowd.observers[0].lost;
+    for name in &gone {
+        let after = lost[name] - dead;
+        assert!(after + EARLY_MAX > TIMES.ttl + TIMES.grace, "{name} was offline after {after:?}");
+    }
+    assert_eq!(lost.len(), gone.len(), "{lost:?}");
+}
+
+#[tokio::test]
+async fn a_gateway_that_was_stopped_for_long_has_its_users_online_again() {
+    let redis = RedisServer::start();
+    let gateways = [start(&redis, &[]).await, start(&redis, &[]).await];
+    let mut crowd = Crowd::gather(gateways.iter().map(|gateway| gateway.addr)).await;
+    crowd.expect_nobody_of(0);
+    gateways[0].signal("STOP").await;
+    // Some of its users give up, and connect to the other one.
+    crowd.move_from(0).await;
+    // Nobody vouches for the others.
+    for name in crowd.only_on(0) {
+        crowd.observers[1].observe_until_offline(&name).await;
+    }
+    gateways[0].signal("CONT").await;
+    crowd.expect_healed(Instant::now()).await;
+}
+
+#[tokio::test]
+async fn who_comes_back_to_a_gateway_that_was_restarted_was_never_away() {
+    let redis = RedisServer::start();
+    let mut gateways = [start(&redis, &[]).await, start(&redis, &[]).await];
+    let mut crowd = Crowd::gather(gateways.iter().map(|gateway| gateway.addr)).await;
+    let addr = gateways[0].addr;
+    gateways[0].signal("KILL").await;
+    let _ = gateways[0].exit_within(PATIENCE).await;
+    let dead = Instant::now();
+    crowd.lose(0);
+    gateways[0] = start(&redis, &[&format!("--listen={addr}")]).await;
+    crowd.come_back(0).await;
+    crowd.expect_truth().await;
+    crowd.observe_for((TIMES.ttl + TIMES.grace + LATE_MAX).saturating_sub(dead.elapsed())).await;
+    let lost: Vec<_> = crowd.observers[0].lost.keys().cloned().collect();
+    assert_eq!(lost, ["leaves0", "leaves2"], "who did not come back");
+    crowd.expect_truth().await;
+}
+
+/// One of two survivors loses its way to Redis as the third gateway dies.
+#[tokio::test]
+async fn survivors_that_cannot_all_see_a_death_end_at_the_truth() {
+    let redis = RedisServer::start();
+    let link = FaultyLink::to(redis.port());
+    let cut = start(&redis, &[&format!("--redis-url={}", link.redis_url())]).await;
+    let (healthy, dying) = (start(&redis, &[]).await, start(&redis, &[]).await);
+    let mut crowd = Crowd::gather([cut.addr, healthy.addr, dying.addr]).await;
+    let gone = crowd.only_on(2);
+    // It is taken for dead as well.
+    crowd.expect_nobody_of(0);
+    link.deafen();
+    dying.signal("KILL").await;
+    crowd.lose(2);
+    for name in &gone {
+        crowd.observers[1].observe_until_offline(name).await;
+        assert!(crowd.observers[0].sees_online(name), "it cannot know of {name}");
+    }
+    link.hear();
+    crowd.expect_healed(Instant::now()).await;
+}

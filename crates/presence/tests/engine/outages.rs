@@ -1,0 +1,161 @@
+//! What the engine does while its store cannot serve, and when it is back: a store that a test can break.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+use std::time::Duration;
+
+use async_trait::async_trait;
+use parking_lot::Mutex;
+use presence::store::embedded::EmbeddedHub;
+use presence::store::view::View;
+use presence::store::{Claim, Opened, Pulse, Standing, Store, StoreError};
+use presence::{Config, Metrics, Presence};
+use presence_protocol::UserId;
+use tokio::time::{Instant, sleep};
+
+use crate::client::{Client, user};
+
+/// Longer than TTL and grace.
+const OUTAGE: Duration = Duration::from_secs(40);
+
+#[derive(Clone, Copy, PartialEq)]
+enum State {
+    Fine,
+    Away,
+    /// Takes no writes, and has lost all it knew: a replica of an empty server.
+    Emptied,
+    /// Takes writes again, and was not told yet of those who are here.
+    Empty,
+}
+
+/// A store that breaks as it is told, and notes what it was told.
+struct Fragile {
+    store: Arc<dyn Store>,
+    state: Mutex<State>,
+    /// When each batch of claims came, and whom it was about.
+    batches: Mutex<Vec<(Instant, Vec<UserId>)>>,
+}
+
+impl Fragile {
+    fn check(&self, works_in: &[State]) -> Result<(), StoreError> {
+        let works = works_in.contains(&*self.state.lock());
+        works.then_some(()).ok_or_else(|| StoreError::Unreachable("broken on purpose".to_owned()))
+    }
+
+    fn turn(&self, state: State) {
+        *self.state.lock() = state;
+    }
+}
+
+#[async_trait]
+impl Store for Fragile {
+    async fn apply(&self, claims: Vec<Claim>) -> Result<(), StoreError> {
+        self.check(&[State::Fine, State::Empty])?;
+        let users = claims.iter().map(|claim| claim.user.clone()).collect();
+        self.batches.lock().push((Instant::now(), users));
+        self.store.apply(claims).await
+    }
+
+    async fn refresh(&self, users: Vec<UserId>) -> Result<Vec<UserId>, StoreError> {
+        self.check(&[State::Fine, State::Empty])?;
+        self.store.refresh(users).await
+    }
+
+    async fn snapshot(&self, users: Vec<UserId>) -> Result<Vec<Standing>, StoreError> {
+        self.check(&[State::Fine, State::Emptied, State::Empty])?;
+        if self.check(&[State::Fine]).is_err() {
+            let no_trace = |user| Standing::settled(user, View::NO_TRACE);
+            return Ok(users.into_iter().map(no_trace).collect());
+        }
+        self.store.snapshot(users).await
+    }
+
+    async fn disconnect(&self, user: UserId) -> Result<(), StoreError> {
+        self.store.disconnect(user).await
+    }
+
+    async fn release(&self) -> Result<(), StoreError> {
+        self.store.release().await
+    }
+
+    async fn renew(&self) -> Result<Pulse, StoreError> {
+        self.check(&[State::Fine, State::Empty])?;
+        self.store.renew().await
+    }
+
+    fn gateway(&self) -> &str {
+        self.store.gateway()
+    }
+
+    fn now_ms(&self) -> u64 {
+        self.store.now_ms()
+    }
+}
+
+fn start(config: &Config) -> (Presence, Arc<Fragile>) {
+    let Opened { store, events } = EmbeddedHub::new(config.clone()).open("g");
+    let batches = Mutex::default();
+    let fragile = Arc::new(Fragile { store, state: Mutex::new(State::Fine), batches });
+    let opened = Opened { store: fragile.clone(), events };
+    (Presence::start(config.clone(), opened, Metrics::default()), fragile)
+}
+
+#[tokio::test(start_paused = true)]
+async fn after_an_outage_sessions_are_asserted_again_in_paced_batches_whatever_was_heard_meanwhile()
+{
+    const USERS: usize = 5000;
+    let (presence, store) = start(&Config::default());
+    let name = |number| format!("u{number}");
+    let clients: Vec<_> =
+        (0..USERS).map(|number| Client::join(&presence, &name(number), None, None)).collect();
+    sleep(Duration::from_secs(1)).await;
+
+    store.turn(State::Away);
+    let end = Instant::now() + OUTAGE;
+    while Instant::now() < end {
+        sleep(Duration::from_secs(1)).await;
+        for client in &clients {
+            client.session.heard();
+        }
+    }
+    store.batches.lock().clear();
+    store.turn(State::Fine);
+    sleep(Duration::from_secs(5)).await;
+
+    let batches = store.batches.lock();
+    let largest = batches.iter().map(|(_, users)| users.len()).max().expect("there are some");
+    assert!(largest <= USERS / 20, "{largest} users at once");
+    let took = batches[batches.len() - 1].0 - batches[0].0;
+    assert!(took > Duration::from_millis(300) && took < Duration::from_secs(2), "{took:?}");
+    let mut times = HashMap::new();
+    for user in batches.iter().flat_map(|(_, users)| users) {
+        *times.entry(user).or_insert(0) += 1;
+    }
+    assert_eq!(times.len(), USERS);
+    // Once, and once more who was found lapsed meanwhile: no heartbeat was kept.
+    assert!(times.values().all(|times| *times <= 2));
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_store_that_takes_no_writes_and_knows_nobody_is_not_believed() {
+    // Read so often that there are many answers, also before it is known that the store is out of reach.
+    let config = Config { sweep: Duration::from_millis(100), ..Config::default() };
+    let (presence, store) = start(&config);
+    let _bo = Client::join(&presence, "bo", None, None);
+    let mut ana = Client::join(&presence, "ana", None, None);
+    sleep(Duration::from_secs(1)).await;
+    ana.watch(&["bo"]);
+    ana.live_for(Duration::from_secs(1)).await;
+    assert!(ana.view.contains_key(&user("bo")));
+
+    store.turn(State::Emptied);
+    // Longer than a user without a trace is held, and not so long that one lapses.
+    ana.live_for(Duration::from_secs(8)).await;
+    assert!(presence.degraded_since().is_some());
+    store.turn(State::Empty);
+    ana.live_for(Duration::from_secs(2)).await;
+    store.turn(State::Fine);
+    ana.live_for(Duration::from_secs(20)).await;
+    assert!(presence.degraded_since().is_none());
+    assert_eq!(ana.pushed, 0, "nobody went");
+}

@@ -1,0 +1,81 @@
+//! Single keys that Redis has lost (evicted, expired early, deleted by hand) or cannot write: what is known still decides.
+
+use std::time::Duration;
+
+use presence::Config;
+use presence::store::redis::{UserKeys, keys_of};
+use presence::store::{Cause, Event, StoreError};
+use presence_testkit::{RedisServer, eventually};
+
+use crate::world::{Gateway, Kind, PATIENCE, World, join, leave, quick, shared_server, slow, user};
+
+async fn ana_online(world: &World) -> (Gateway, UserKeys) {
+    let mut g = world.gateway("g").await;
+    g.join("ana", "ios").await;
+    g.heard("ana").await;
+    (g, keys_of(world.prefix(), &user("ana")))
+}
+
+fn delete(key: &str) {
+    assert_eq!(shared_server(Kind::Redis).cli(&["DEL", key]), "1");
+}
+
+#[tokio::test]
+async fn a_user_whose_key_alone_is_lost_is_shown_until_the_gateway_had_time_to_join_it_again() {
+    // The gateway vouches within the TTL, which is long after the grace.
+    let world = World::new(Kind::Redis, Config { grace: quick().grace, ..slow() });
+    let (g, keys) = ana_online(&world).await;
+    let seen = g.look("ana").await.view;
+    delete(&keys.user);
+    let standing = g.look("ana").await;
+    let held = standing.held.expect("the loss is held back");
+    assert_eq!(held.before, seen);
+    assert!(held.remaining > world.config.ttl / 2, "{held:?}");
+    assert_eq!(g.refresh(&["ana"]).await, [user("ana")]);
+    g.join("ana", "ios").await;
+    assert_eq!(g.look("ana").await.held, None);
+}
+
+#[tokio::test]
+async fn the_bye_of_a_user_whose_record_is_lost_is_told() {
+    let world = World::new(Kind::Redis, slow());
+    let (mut g, keys) = ana_online(&world).await;
+    let seen = g.look("ana").await.view;
+    delete(&keys.seen);
+    g.leave("ana", Cause::Bye).await;
+    g.event_until(|event| {
+        let Event::Transitions(told) = event else { return false };
+        told.iter().any(|ana| {
+            !ana.view.is_online() && ana.view.version > seen.version && ana.held.is_none()
+        })
+    })
+    .await;
+}
+
+/// Else the loss of a user who moved would be taken, and the join that goes with it refused.
+#[tokio::test]
+async fn a_redis_that_is_full_refuses_all_of_a_batch() {
+    let server = RedisServer::start();
+    let world = World::on(&server, slow());
+    let (g, _) = ana_online(&world).await;
+    server.cli(&["CONFIG", "SET", "maxmemory", "1"]);
+    let batch = vec![leave("ana", Cause::Bye), join("bo", "ios")];
+    let error = g.store().apply(batch).await.expect_err("it is full");
+    assert!(matches!(error, StoreError::Refused(_)), "{error}");
+    server.cli(&["CONFIG", "SET", "maxmemory", "0"]);
+    assert!(g.look("ana").await.view.is_online());
+}
+
+#[tokio::test]
+async fn who_lapsed_while_redis_was_full_is_not_offline_at_once() {
+    let server = RedisServer::start();
+    let world = World::on(&server, Config { grace: Duration::from_millis(1), ..quick() });
+    let (g, keys) = ana_online(&world).await;
+    server.cli(&["CONFIG", "SET", "maxmemory", "1"]);
+    g.store().apply(vec![join("ana", "ios")]).await.expect_err("it is full");
+    let lapsed = async || (server.cli(&["EXISTS", &keys.user]) == "0").then_some(());
+    eventually("nobody could vouch for the TTL", PATIENCE, lapsed).await;
+    server.cli(&["CONFIG", "SET", "maxmemory", "0"]);
+    let standing = g.look("ana").await;
+    assert!(!standing.view.is_online() && standing.shown().is_online(), "{standing:?}");
+}
