@@ -14,7 +14,7 @@ use presence_protocol::{Availability, ClientMessage, GatewayMessage, RequestId, 
 use tokio::time::{Instant, timeout};
 use tokio_tungstenite::tungstenite::{Error as WsError, Message};
 
-use crate::dial::{Failure, Socket, frame, read, refusal, sign_in};
+use crate::dial::{Failure, Socket, close_label, frame, read, refusal, sign_in};
 use crate::run::{NOT_SIGNED_IN, Run};
 use crate::views::{Change, Views};
 
@@ -37,7 +37,7 @@ pub(crate) async fn start(run: Arc<Run>, index: u32) {
         }
         Err(failure) => {
             run.tally.failed.add(1);
-            run.tally.errors.add(failure.to_string());
+            count(&run, &failure);
         }
     }
 }
@@ -50,6 +50,13 @@ async fn hold(run: Arc<Run>, index: u32, socket: Socket) {
     run.hello_sent_us[index as usize].store(NOT_SIGNED_IN, Ordering::Relaxed);
     run.tally.seen_online.sub(u64::from(views.online()));
     run.tally.dropped.add(1);
+    count(&run, &failure);
+}
+
+fn count(run: &Run, failure: &Failure) {
+    if let Failure::Closed(code) = failure {
+        run.tally.closes.add(close_label(*code));
+    }
     run.tally.errors.add(failure.to_string());
 }
 
@@ -111,7 +118,7 @@ impl Connection {
             self.take_in_pong(time);
         }
         let run = self.run.clone();
-        match read(&run, frame)? {
+        match read(run.plan.format, frame)? {
             Some(GatewayMessage::Snapshot { id, users }) => {
                 if let Some(RequestId::Number(sent_us)) = id {
                     run.tally.snapshot.record_us(run.now_us().saturating_sub(sent_us));

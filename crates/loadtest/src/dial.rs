@@ -2,12 +2,13 @@
 //! so that its large future is not kept for as long as the connection.
 
 use std::io;
+use std::net::SocketAddr;
 use std::sync::atomic::Ordering;
 
 use bytes::Bytes;
 use futures::{SinkExt, StreamExt};
-use http::HeaderValue;
 use http::header::SEC_WEBSOCKET_PROTOCOL;
+use http::{HeaderValue, Uri};
 use presence_protocol::{
     ClientMessage, CloseReason, Format, GatewayMessage, Hello, decode_gateway, encode_client,
 };
@@ -21,7 +22,7 @@ use tokio_tungstenite::{WebSocketStream, client_async_with_config};
 
 use crate::plan::SignIn;
 use crate::run::Run;
-use crate::sources::is_taken;
+use crate::sources::{Sources, is_taken};
 use crate::token;
 
 pub(crate) type Socket = WebSocketStream<TcpStream>;
@@ -43,8 +44,8 @@ pub(crate) enum Failure {
     Upgrade(StatusCode),
     #[error("no welcome in time")]
     TimedOut,
-    #[error("closed with {0}")]
-    Closed(String),
+    #[error("closed with {}", close_label(*.0))]
+    Closed(Option<u16>),
     #[error("the stream ended without a close frame")]
     Ended,
     #[error("WebSocket: {0}")]
@@ -78,12 +79,21 @@ pub(crate) fn close_label(code: Option<u16>) -> String {
     code.map_or_else(|| "no code".to_owned(), |code| format!("{code} {}", name(code)))
 }
 
-/// Connects the n-th user and signs it in.
-pub(crate) async fn sign_in(run: &Run, index: u32) -> Result<Socket, Failure> {
-    let hello = hello(run, index)?;
-    let stream = connect(run).await?;
-    let mut request = (&run.plan.url).into_client_request()?;
-    let format = HeaderValue::from_static(run.plan.format.subprotocol());
+/// Where a socket leads, and how messages are written on it.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Route<'a> {
+    pub(crate) url: &'a Uri,
+    pub(crate) target: SocketAddr,
+    /// None when the gateway is elsewhere, and the system chooses.
+    pub(crate) sources: Option<&'a Sources>,
+    pub(crate) format: Format,
+}
+
+/// Opens a WebSocket; nothing is said on it yet.
+pub(crate) async fn upgrade(route: Route<'_>) -> Result<Socket, Failure> {
+    let stream = connect(route).await?;
+    let mut request = route.url.into_client_request()?;
+    let format = HeaderValue::from_static(route.format.subprotocol());
     request.headers_mut().insert(SEC_WEBSOCKET_PROTOCOL, format);
     let config = WebSocketConfig::default()
         .read_buffer_size(READ_BUFFER_LEN)
@@ -93,18 +103,23 @@ pub(crate) async fn sign_in(run: &Run, index: u32) -> Result<Socket, Failure> {
     // The buffer of the handshake, 4 KiB, would live on in the socket. It is empty: the gateway
     // says nothing before `hello`.
     let stream = upgraded.into_inner();
-    let mut socket = Socket::from_raw_socket(stream, Role::Client, Some(config)).await;
+    Ok(Socket::from_raw_socket(stream, Role::Client, Some(config)).await)
+}
+
+/// Connects the n-th user and signs it in.
+pub(crate) async fn sign_in(run: &Run, index: u32) -> Result<Socket, Failure> {
+    let hello = hello(run, index)?;
+    let mut socket = upgrade(run.plan.route()).await?;
     run.hello_sent_us[index as usize].store(run.now_us(), Ordering::Relaxed);
     socket.send(frame(run.plan.format, &hello)).await?;
     wait_for_welcome(run, &mut socket).await?;
     Ok(socket)
 }
 
-async fn connect(run: &Run) -> Result<TcpStream, Failure> {
-    let target = run.plan.target;
-    let stream = match &run.plan.sources {
-        Some(sources) => sources.connect(target).await?,
-        None => TcpStream::connect(target).await?,
+async fn connect(route: Route<'_>) -> Result<TcpStream, Failure> {
+    let stream = match route.sources {
+        Some(sources) => sources.connect(route.target).await?,
+        None => TcpStream::connect(route.target).await?,
     };
     stream.set_nodelay(true)?;
     Ok(stream)
@@ -125,7 +140,7 @@ fn hello(run: &Run, index: u32) -> Result<ClientMessage, Failure> {
 async fn wait_for_welcome(run: &Run, socket: &mut Socket) -> Result<(), Failure> {
     loop {
         let frame = socket.next().await.ok_or(Failure::Ended)??;
-        if let Some(message) = read(run, frame)? {
+        if let Some(message) = read(run.plan.format, frame)? {
             match message {
                 GatewayMessage::Welcome(_) => return Ok(()),
                 GatewayMessage::Error(error) => run.tally.errors.add(refusal(error.code.as_str())),
@@ -141,18 +156,16 @@ pub(crate) fn refusal(code: &str) -> String {
 }
 
 /// The message in a frame, if the frame is one.
-pub(crate) fn read(run: &Run, frame: Message) -> Result<Option<GatewayMessage>, Failure> {
+pub(crate) fn read(format: Format, frame: Message) -> Result<Option<GatewayMessage>, Failure> {
     let bytes = match frame {
         Message::Text(text) => Bytes::from(text),
         Message::Binary(bytes) => bytes,
         Message::Close(close) => {
-            let label = close_label(close.map(|close| close.code.into()));
-            run.tally.closes.add(label.clone());
-            return Err(Failure::Closed(label));
+            return Err(Failure::Closed(close.map(|close| close.code.into())));
         }
         _ => return Ok(None),
     };
-    let message = decode_gateway(run.plan.format, &bytes);
+    let message = decode_gateway(format, &bytes);
     message.map(Some).map_err(|error| Failure::Garbage(error.message))
 }
 

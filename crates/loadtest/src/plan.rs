@@ -9,6 +9,7 @@ use http::Uri;
 use presence_protocol::{Format, USER_ID_LEN_MAX, UserId};
 
 use crate::args::RunArgs;
+use crate::dial::Route;
 use crate::limits::Limits;
 use crate::schedule::Schedule;
 use crate::sources::Sources;
@@ -76,6 +77,16 @@ impl Plan {
             server_pid: args.pid,
             prefix: args.users.clone(),
         })
+    }
+
+    /// Where every connection leads.
+    pub(crate) fn route(&self) -> Route<'_> {
+        Route {
+            url: &self.url,
+            target: self.target,
+            sources: self.sources.as_ref(),
+            format: self.format,
+        }
     }
 
     /// The n-th user.
