@@ -7,6 +7,8 @@ use clap::{Args, Parser, Subcommand, ValueEnum};
 use http::Uri;
 use presence_protocol::Format;
 
+use crate::verify::args::VerifyArgs;
+
 /// Load tester for the presence gateway.
 #[derive(Debug, Parser)]
 #[command(name = "presence-loadtest", version)]
@@ -19,6 +21,7 @@ pub struct Cli {
 pub(crate) enum Command {
     /// Open many connections, hold them, and report.
     Run(RunArgs),
+    Verify(VerifyArgs),
 }
 
 #[derive(Debug, Args)]

@@ -6,7 +6,8 @@
 //!
 //! Read in this order: `args` and `plan` (what to do, and whether this machine can), `schedule`
 //! (when), `run` (does it), `sources`, `dial` and `connection` (one socket), `beat` (its
-//! heartbeats), `views` (what it knows), `tally` (what happened), `report` (what is told of it).
+//! heartbeats), `views` (what it knows), `tally` (what happened), `report` (what is told of it). `verify` is the other command: the promise
+//! check, with its own guide.
 
 pub mod args;
 mod limits;
@@ -27,6 +28,8 @@ mod progress;
 mod report;
 mod tally;
 
+mod verify;
+
 use std::fs::File;
 use std::process::ExitCode;
 
@@ -34,12 +37,13 @@ use anyhow::{Context, Result};
 
 use args::{Cli, Command, RunArgs};
 use plan::Plan;
-use report::Report;
+use serde::Serialize;
 
 /// Does what the command line says; fails when a connection did.
 pub fn execute(cli: Cli) -> Result<ExitCode> {
     match cli.command {
         Command::Run(args) => run_once(&args),
+        Command::Verify(args) => verify::verify(&args),
     }
 }
 
@@ -56,6 +60,6 @@ fn run_once(args: &RunArgs) -> Result<ExitCode> {
     Ok(if report.is_clean() { ExitCode::SUCCESS } else { ExitCode::FAILURE })
 }
 
-fn write_json(report: &Report, path: &std::path::Path) -> Result<()> {
+fn write_json(report: &impl Serialize, path: &std::path::Path) -> Result<()> {
     Ok(serde_json::to_writer_pretty(File::create(path)?, report)?)
 }

@@ -15,7 +15,7 @@ use crate::schedule::Schedule;
 use crate::sources::Sources;
 
 /// Of some 28,000 ports an address has, so that a free one is found at the first try or the second.
-const CONNECTIONS_PER_ADDRESS: u32 = 5_000;
+pub(crate) const CONNECTIONS_PER_ADDRESS: u32 = 5_000;
 
 /// The gateway's limit is 64 KiB; a watch list goes out in one message.
 const WATCH_MESSAGE_LEN_MAX: usize = 60_000;
@@ -153,7 +153,7 @@ mod tests {
 
     fn plan(args: &str) -> Result<Plan> {
         let words = ["presence-loadtest", "run"].into_iter().chain(args.split_whitespace());
-        let Command::Run(args) = Cli::parse_from(words).command;
+        let Command::Run(args) = Cli::parse_from(words).command else { unreachable!() };
         Plan::of(&args)
     }
 

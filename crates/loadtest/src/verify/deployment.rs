@@ -1,0 +1,81 @@
+//! The deployment that is checked: a store and some gateways, as processes of this machine that end
+//! with the check.
+
+pub(crate) mod backing;
+pub(crate) mod fill;
+pub(crate) mod gateway;
+
+use std::path::PathBuf;
+
+use anyhow::{Context, Result};
+use parking_lot::Mutex;
+use std::sync::Arc;
+use tokio::task::spawn_blocking;
+
+use crate::verify::args::{StoreArg, VerifyArgs};
+use crate::verify::deployment::backing::Backing;
+use crate::verify::deployment::gateway::{GatewayProcess, Launch};
+use crate::verify::record::Place;
+
+/// The start of every key in the store.
+pub(crate) const PREFIX: &str = "presence";
+
+/// Opens the gateways' calls for a backend.
+pub(crate) const API_KEY: &str = "verify-0123456789abcdef";
+
+/// The store and the gateways. Dropping it ends them.
+pub(crate) struct Deployment {
+    gateways: Vec<tokio::sync::Mutex<GatewayProcess>>,
+    /// None when presence is kept in the gateway.
+    pub(crate) backing: Option<Arc<Mutex<Backing>>>,
+    logs: tempfile::TempDir,
+}
+
+impl Deployment {
+    /// Starts the store, then the gateways, and waits until all are ready.
+    pub(crate) async fn start(args: &VerifyArgs, bin: PathBuf) -> Result<Self> {
+        let backing = match args.store {
+            StoreArg::Embedded => None,
+            store => Some(start_backing(store).await?),
+        };
+        let logs = tempfile::Builder::new().prefix("presence-verify-").tempdir()?;
+        let url = backing.as_ref().map(|backing| backing.lock().url());
+        let mut gateways = Vec::new();
+        for place in 0..args.gateways as usize {
+            let log = logs.path().join(format!("gateway-{}.log", place + 1));
+            let launch = Launch::new(bin.clone(), args, url.as_deref(), log);
+            let mut gateway = GatewayProcess::new(launch);
+            gateway.start().await.with_context(|| format!("gateway {}", place + 1))?;
+            gateways.push(tokio::sync::Mutex::new(gateway));
+        }
+        Ok(Self { gateways, backing, logs })
+    }
+
+    pub(crate) fn gateway(&self, place: Place) -> &tokio::sync::Mutex<GatewayProcess> {
+        &self.gateways[place]
+    }
+
+    pub(crate) fn gateways(&self) -> impl Iterator<Item = &tokio::sync::Mutex<GatewayProcess>> {
+        self.gateways.iter()
+    }
+
+    /// Does something with the store's servers, which may block.
+    pub(crate) async fn with_backing<T: Send + 'static>(
+        &self,
+        act: impl FnOnce(&mut Backing) -> T + Send + 'static,
+    ) -> Result<T> {
+        let backing = self.backing.clone().context("there is no Redis in this deployment")?;
+        spawn_blocking(move || act(&mut backing.lock())).await.context("redis-server")
+    }
+
+    /// Leaves the gateways' logs where they are, and tells where.
+    pub(crate) fn keep_logs(&mut self) -> PathBuf {
+        self.logs.disable_cleanup(true);
+        self.logs.path().to_owned()
+    }
+}
+
+async fn start_backing(store: StoreArg) -> Result<Arc<Mutex<Backing>>> {
+    let backing = spawn_blocking(move || Backing::start(store)).await;
+    Ok(Arc::new(Mutex::new(backing.context("starting redis-server")??)))
+}

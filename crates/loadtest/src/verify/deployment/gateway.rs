@@ -1,0 +1,150 @@
+//! A gateway as a process: started, stopped, paused and killed at one address.
+
+use std::fs::{File, OpenOptions};
+use std::net::{Ipv4Addr, SocketAddr, TcpListener};
+use std::ops::Range;
+use std::path::PathBuf;
+use std::process::Stdio;
+use std::time::Duration;
+
+use anyhow::{Context, Result, bail, ensure};
+use rustix::process::{Pid, Signal, kill_process};
+use tokio::process::{Child, Command};
+use tokio::time::{Instant, sleep, timeout};
+
+use crate::verify::args::VerifyArgs;
+use crate::verify::deployment::{API_KEY, PREFIX};
+use crate::verify::history::scenarios::DRAIN;
+use crate::verify::http;
+
+/// Below the kernel's range for outgoing connections: one of these could take the port while the
+/// gateway is away.
+const PORTS: Range<u16> = 10_000..30_000;
+
+/// How long a gateway may take to be ready, and to be gone after its drain.
+const PATIENCE: Duration = Duration::from_secs(30);
+
+const LOOK: Duration = Duration::from_millis(20);
+
+/// More than any session here sends.
+const MESSAGE_RATE: &str = "1000";
+
+/// The longest watch list, which random watching makes longer over time.
+const MAX_WATCH: &str = "100000";
+
+/// How a gateway is started, each time the same.
+#[derive(Clone, Debug)]
+pub(crate) struct Launch {
+    bin: PathBuf,
+    args: Vec<String>,
+    addr: SocketAddr,
+    log: PathBuf,
+}
+
+/// A gateway that runs or does not.
+pub(crate) struct GatewayProcess {
+    launch: Launch,
+    child: Option<Child>,
+}
+
+impl Launch {
+    pub(crate) fn new(
+        bin: PathBuf,
+        args: &VerifyArgs,
+        redis_url: Option<&str>,
+        log: PathBuf,
+    ) -> Self {
+        let addr = SocketAddr::from((Ipv4Addr::LOCALHOST, free_port()));
+        let time = |duration| humantime::format_duration(duration).to_string().replace(' ', "");
+        let mut flags = vec![
+            ("listen", addr.to_string()),
+            ("auth", "none".to_owned()),
+            ("heartbeat", time(args.heartbeat)),
+            ("ttl", time(args.ttl)),
+            ("grace", time(args.grace)),
+            ("drain", time(DRAIN)),
+            ("api-key", API_KEY.to_owned()),
+            ("message-rate", MESSAGE_RATE.to_owned()),
+            ("max-watch", MAX_WATCH.to_owned()),
+            ("max-frame-bytes", "1MiB".to_owned()),
+            ("log", "info,presence=debug".to_owned()),
+            ("prefix", PREFIX.to_owned()),
+        ];
+        flags.extend(redis_url.map(|url| ("redis-url", url.to_owned())));
+        let args = flags.iter().map(|(name, value)| format!("--{name}={value}")).collect();
+        Self { bin, args, addr, log }
+    }
+}
+
+impl GatewayProcess {
+    pub(crate) fn new(launch: Launch) -> Self {
+        Self { launch, child: None }
+    }
+
+    pub(crate) fn addr(&self) -> SocketAddr {
+        self.launch.addr
+    }
+
+    /// Starts it, and waits until it wants clients.
+    pub(crate) async fn start(&mut self) -> Result<()> {
+        let log = OpenOptions::new().create(true).append(true).open(&self.launch.log)?;
+        let child = Command::new(&self.launch.bin)
+            .args(&self.launch.args)
+            .env_clear()
+            .stdin(Stdio::null())
+            .stdout(Stdio::null())
+            .stderr(log)
+            .kill_on_drop(true)
+            .spawn()
+            .with_context(|| format!("starting {}", self.launch.bin.display()))?;
+        let child = self.child.insert(child);
+        let deadline = Instant::now() + PATIENCE;
+        while http::get_status(self.launch.addr, "/readyz").await.ok() != Some(200) {
+            if let Some(status) = child.try_wait()? {
+                bail!("it ended at once ({status}): {}", last_line(&self.launch.log)?);
+            }
+            ensure!(Instant::now() < deadline, "not ready after {PATIENCE:?}");
+            sleep(LOOK).await;
+        }
+        Ok(())
+    }
+
+    /// SIGKILL; returns when it is gone.
+    pub(crate) async fn kill(&mut self) -> Result<()> {
+        let mut child = self.child.take().context("the gateway does not run")?;
+        Ok(child.kill().await?)
+    }
+
+    /// SIGTERM; returns when it has drained.
+    pub(crate) async fn terminate(&mut self) -> Result<()> {
+        self.signal(Signal::TERM)?;
+        let mut child = self.child.take().context("the gateway does not run")?;
+        timeout(PATIENCE, child.wait()).await.context("it does not end after SIGTERM")??;
+        Ok(())
+    }
+
+    pub(crate) fn pause(&self) -> Result<()> {
+        self.signal(Signal::STOP)
+    }
+
+    pub(crate) fn resume(&self) -> Result<()> {
+        self.signal(Signal::CONT)
+    }
+
+    fn signal(&self, signal: Signal) -> Result<()> {
+        let id = self.child.as_ref().and_then(Child::id).context("the gateway does not run")?;
+        let pid = Pid::from_raw(id.cast_signed()).context("a process id is positive")?;
+        Ok(kill_process(pid, signal)?)
+    }
+}
+
+fn last_line(log: &PathBuf) -> Result<String> {
+    let text = std::io::read_to_string(File::open(log)?)?;
+    Ok(text.lines().last().unwrap_or("it said nothing").to_owned())
+}
+
+fn free_port() -> u16 {
+    let is_free = |port: &u16| TcpListener::bind((Ipv4Addr::LOCALHOST, *port)).is_ok();
+    let mut ports = std::iter::repeat_with(|| fastrand::u16(PORTS)).take(PORTS.len());
+    ports.find(is_free).expect("one of twenty thousand ports is free")
+}

@@ -1,0 +1,256 @@
+//! What is written down while a check runs: what sessions did, what watchers were told, and what
+//! was broken. Facts only; what follows from them is decided by `truth` and `judge`.
+//!
+//! Times are µs since the start of the check, by this process's monotonic clock.
+
+use std::collections::HashMap;
+use std::time::Duration;
+
+use presence_protocol::{Availability, Show, UserState};
+
+/// µs since the start of the check.
+pub(crate) type Us = u64;
+
+/// The n-th simulated user.
+pub(crate) type User = u32;
+
+/// The n-th place for a gateway; what is restarted there has the same number.
+pub(crate) type Place = usize;
+
+pub(crate) fn us(duration: Duration) -> Us {
+    duration.as_micros() as Us
+}
+
+/// When something happened, as well as it is known: the clock just before it was done, and the
+/// clock just after.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Moment {
+    pub(crate) after: Us,
+    pub(crate) by: Us,
+}
+
+impl Moment {
+    #[cfg(test)]
+    pub(crate) fn at(at: Us) -> Self {
+        Self { after: at, by: at }
+    }
+}
+
+/// From `start` until just before `end`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Span {
+    pub(crate) start: Us,
+    pub(crate) end: Us,
+}
+
+impl Span {
+    pub(crate) fn has(&self, at: Us) -> bool {
+        self.start <= at && at < self.end
+    }
+
+    pub(crate) fn is_empty(&self) -> bool {
+        self.end <= self.start
+    }
+}
+
+/// How a session ended, as its client saw it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Ending {
+    Bye,
+    /// The client closed the TCP connection.
+    Closed,
+    /// The client stopped heartbeats and reading; the socket stays open.
+    Frozen,
+    /// The gateway closed it with this code, or it broke without one.
+    Cut(Option<u16>),
+}
+
+/// How a session asked for its user to be shown.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct SetStatus {
+    pub(crate) set: Moment,
+    pub(crate) show: Show,
+    pub(crate) text: String,
+}
+
+/// What one session of a user did.
+#[derive(Clone, Debug)]
+pub(crate) struct Facts {
+    pub(crate) user: User,
+    pub(crate) place: Place,
+    pub(crate) device: Option<&'static str>,
+    /// Just before `hello` was written.
+    pub(crate) hello: Us,
+    /// Just after `welcome` was read; none came when the gateway was in trouble.
+    pub(crate) welcome: Option<Us>,
+    /// The last sign of life.
+    pub(crate) beat: Moment,
+    /// Times without a sign of life that were long enough to be taken for a death.
+    pub(crate) silences: Vec<Span>,
+    pub(crate) status: Option<SetStatus>,
+    pub(crate) end: Option<(Moment, Ending)>,
+}
+
+impl Facts {
+    pub(crate) fn new(user: User, place: Place, device: Option<&'static str>, hello: Us) -> Self {
+        Self {
+            user,
+            place,
+            device,
+            hello,
+            welcome: None,
+            beat: Moment { after: hello, by: hello },
+            silences: Vec::new(),
+            status: None,
+            end: None,
+        }
+    }
+
+    pub(crate) fn is_living(&self) -> bool {
+        self.end.is_none()
+    }
+
+    /// Notes a sign of life. After a gap of `gap_min` the session may have been taken for dead.
+    pub(crate) fn beat(&mut self, beat: Moment, gap_min: Us) {
+        if beat.by.saturating_sub(self.beat.after) >= gap_min {
+            self.silences.push(Span { start: self.beat.after, end: beat.by });
+        }
+        self.beat = beat;
+    }
+}
+
+/// One state, as a watcher was told it.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Seen {
+    /// Just after the frame was read.
+    pub(crate) at: Us,
+    pub(crate) user: User,
+    pub(crate) version: u64,
+    pub(crate) what: Sight,
+}
+
+/// What a watcher learnt of a user, or did.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Sight {
+    Online,
+    Offline,
+    /// The watcher took the user off its list.
+    Unwatched,
+}
+
+/// A state that was older than one before it on the same connection.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Backward {
+    pub(crate) at: Us,
+    pub(crate) user: User,
+    pub(crate) version: u64,
+    pub(crate) newer: u64,
+}
+
+/// What one connection was told, and what its view is by the contract: the newest state of each
+/// watched user.
+#[derive(Debug, Default)]
+pub(crate) struct Told {
+    pub(crate) seen: Vec<Seen>,
+    pub(crate) backward: Vec<Backward>,
+    /// None where the watch was not answered yet.
+    pub(crate) view: HashMap<User, Option<UserState>>,
+    /// When it stopped reading for good, if it did.
+    pub(crate) deaf: Option<Us>,
+    /// Times in which it did not read.
+    pub(crate) stalls: Vec<Span>,
+    newest: HashMap<User, u64>,
+}
+
+impl Told {
+    pub(crate) fn watch(&mut self, users: &[User]) {
+        for user in users {
+            self.view.entry(*user).or_default();
+        }
+    }
+
+    pub(crate) fn unwatch(&mut self, at: Us, users: &[User]) {
+        for &user in users {
+            if self.view.remove(&user).is_some() {
+                self.seen.push(Seen { at, user, version: 0, what: Sight::Unwatched });
+            }
+        }
+    }
+
+    /// Takes in a state, and drops it where it is not newer, as a client should.
+    pub(crate) fn hear(&mut self, at: Us, user: User, state: UserState) {
+        let newest = self.newest.entry(user).or_default();
+        if state.version < *newest {
+            let (version, newer) = (state.version, *newest);
+            self.backward.push(Backward { at, user, version, newer });
+            return;
+        }
+        *newest = state.version;
+        let Some(view) = self.view.get_mut(&user) else { return };
+        let what = match state.state {
+            Availability::Online => Sight::Online,
+            Availability::Offline => Sight::Offline,
+        };
+        self.seen.push(Seen { at, user, version: state.version, what });
+        *view = Some(state);
+    }
+
+    /// Takes out what was told so far, and leaves the view as the first thing told from now on.
+    pub(crate) fn take(&mut self, now: Us) -> (Vec<Seen>, Vec<Backward>) {
+        let as_told = |(user, state): (&User, &Option<UserState>)| {
+            let state = state.as_ref()?;
+            let is_online = state.state == Availability::Online;
+            let what = if is_online { Sight::Online } else { Sight::Offline };
+            Some(Seen { at: now, user: *user, version: state.version, what })
+        };
+        let view = self.view.iter().filter_map(as_told).collect();
+        (std::mem::replace(&mut self.seen, view), std::mem::take(&mut self.backward))
+    }
+}
+
+/// What can be broken.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+#[derive(clap::ValueEnum, serde::Serialize)]
+#[serde(rename_all = "kebab-case")]
+pub(crate) enum FaultKind {
+    /// SIGKILL to a gateway
+    GatewayKill,
+    /// SIGSTOP to a gateway, and SIGCONT
+    GatewayPause,
+    /// SIGTERM to a gateway, and started again at the same address
+    GatewayRestart,
+    /// SIGKILL to Redis, and started again empty
+    RedisKill,
+    /// SIGSTOP to Redis, and SIGCONT
+    RedisPause,
+    /// Every subscription's connection is cut by Redis
+    SubscriberKill,
+    /// Every other connection to Redis is cut by it
+    ConnectionKill,
+    /// A primary of the cluster is killed, and its replica takes over
+    ClusterFailover,
+}
+
+impl FaultKind {
+    pub(crate) fn is_of_gateway(self) -> bool {
+        matches!(self, Self::GatewayKill | Self::GatewayPause | Self::GatewayRestart)
+    }
+}
+
+/// Something that was broken for a while.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Fault {
+    pub(crate) kind: FaultKind,
+    /// Which gateway, for the faults of one.
+    pub(crate) place: Option<Place>,
+    pub(crate) from: Moment,
+    /// When it was whole again; for a drain, when the process had ended.
+    pub(crate) healed: Option<Us>,
+}
+
+impl Fault {
+    /// Until when it lasted, as far as is known.
+    pub(crate) fn until(&self) -> Us {
+        self.healed.unwrap_or(Us::MAX)
+    }
+}

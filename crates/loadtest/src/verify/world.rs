@@ -1,0 +1,107 @@
+//! What everything in a check shares: the clock, the rules, where the gateways are, and all that is
+//! written down until a round is judged.
+
+use std::net::SocketAddr;
+use std::sync::Arc;
+use std::sync::atomic::AtomicU64;
+use std::time::Duration;
+
+use http::Uri;
+use parking_lot::Mutex;
+use presence_protocol::{Format, UserId};
+use tokio::time::{Instant, MissedTickBehavior, interval, sleep_until};
+
+use crate::dial::Route;
+use crate::sources::Sources;
+use crate::tally::{Count, Kinds};
+use crate::verify::history::Watching;
+use crate::verify::lag::Lag;
+use crate::verify::record::{Facts, Fault, Place, Told, Us, User, us};
+use crate::verify::truth::Rules;
+
+/// How often this process looks how late it is.
+const LAG_TICK: Duration = Duration::from_millis(10);
+
+/// The start of every user's id.
+const USER_PREFIX: &str = "user-";
+
+/// Where a gateway listens.
+#[derive(Clone, Debug)]
+pub(crate) struct Endpoint {
+    pub(crate) url: Uri,
+    pub(crate) addr: SocketAddr,
+}
+
+/// All that is known of one session.
+#[derive(Debug)]
+pub(crate) struct Record {
+    pub(crate) facts: Mutex<Facts>,
+    pub(crate) told: Mutex<Told>,
+}
+
+/// Shared by every part of a check.
+pub(crate) struct World {
+    pub(crate) epoch: Instant,
+    pub(crate) rules: Rules,
+    pub(crate) heartbeat: Duration,
+    pub(crate) watching: Watching,
+    pub(crate) endpoints: Vec<Endpoint>,
+    pub(crate) sources: Sources,
+    /// The sessions of this round, and those that live on from earlier ones.
+    pub(crate) records: Mutex<Vec<Arc<Record>>>,
+    /// What broke in this round, in the order of its beginning.
+    pub(crate) faults: Mutex<Vec<Fault>>,
+    pub(crate) lag: Mutex<Lag>,
+    /// States told to watchers, for the progress.
+    pub(crate) states: Count,
+    /// Sessions that live, for the progress.
+    pub(crate) living: AtomicU64,
+    /// Messages that a gateway refused, and sign-ins that failed.
+    pub(crate) refusals: Kinds,
+}
+
+impl World {
+    pub(crate) fn now(&self) -> Us {
+        us(self.epoch.elapsed())
+    }
+
+    pub(crate) async fn wait_until(&self, at: Us) {
+        sleep_until(self.epoch + Duration::from_micros(at)).await;
+    }
+
+    pub(crate) fn route(&self, place: Place) -> Route<'_> {
+        let Endpoint { url, addr } = &self.endpoints[place];
+        Route { url, target: *addr, sources: Some(&self.sources), format: Format::MsgPack }
+    }
+
+    /// Takes out the faults of a round that is over.
+    pub(crate) fn take_faults(&self) -> Vec<Fault> {
+        std::mem::take(&mut self.faults.lock())
+    }
+
+    /// Forgets the sessions that ended.
+    pub(crate) fn forget_ended(&self) {
+        self.records.lock().retain(|record| record.facts.lock().is_living());
+    }
+
+    /// Notes how late this process is, for as long as the check lasts.
+    pub(crate) async fn measure_lag(&self) {
+        let mut ticks = interval(LAG_TICK);
+        ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
+        loop {
+            let due = ticks.tick().await;
+            let due = us(due.duration_since(self.epoch));
+            self.lag.lock().note(due, self.now());
+        }
+    }
+}
+
+/// The id of the n-th user.
+pub(crate) fn user_id(user: User) -> UserId {
+    UserId::new(&format!("{USER_PREFIX}{user}")).expect("it is short")
+}
+
+/// The inverse of [`user_id`].
+pub(crate) fn user_of(id: &UserId) -> Option<User> {
+    id.as_str().strip_prefix(USER_PREFIX)?.parse().ok()
+}
