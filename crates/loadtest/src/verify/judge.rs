@@ -9,7 +9,7 @@ use crate::verify::lag::Lag;
 use crate::verify::record::{
     Backward, Ending, Facts, Fault, FaultKind, Place, Seen, SetStatus, Sight, Span, Us, User,
 };
-use crate::verify::truth::{Absence, Cause, Excuse, Presence, Rules, Timeline};
+use crate::verify::truth::{Absence, Cause, Departure, Excuse, Presence, Rules, Timeline};
 
 /// Two statuses that were set so close together have no order that others must agree on.
 const STATUS_ORDER_MIN: Us = 1_000_000;
@@ -350,8 +350,9 @@ impl View<'_> {
                 }
                 Some(Excuse::Untold) => {}
             }
-            let early = at - departure.from.after;
-            findings.earliest.entry(departure.cause).or_default().earliest(early);
+            if let Some(early) = self.unhurried(&departure, at) {
+                findings.earliest.entry(departure.cause).or_default().earliest(early);
+            }
         }
         if shown == Sight::Online {
             let seen = told.map_or("still online".to_owned(), |at| format!("offline at {}", secs(at)));
@@ -364,6 +365,16 @@ impl View<'_> {
             let promise = if told.is_none() { Promise::Ghost } else { Promise::LateOffline };
             findings.broken(promise, self, due, what);
         }
+    }
+
+    /// How long after its cause an offline was told, where only that cause decides.
+    fn unhurried(&self, departure: &Departure, at: Us) -> Option<Us> {
+        let held = match departure.cause {
+            Cause::Closed => self.rules.grace,
+            Cause::Silent => self.rules.ttl,
+            _ => return None,
+        };
+        (departure.not_before == departure.from.after + held).then(|| at - departure.from.after)
     }
 
     fn first_after(&self, at: Us, what: Sight) -> Option<Us> {

@@ -85,6 +85,8 @@ pub(crate) struct Facts {
     pub(crate) welcome: Option<Us>,
     /// The last sign of life.
     pub(crate) beat: Moment,
+    /// The one before it: the last may have been written to a gateway that was gone already.
+    pub(crate) beat_before: Us,
     /// Times without a sign of life that were long enough to be taken for a death.
     pub(crate) silences: Vec<Span>,
     pub(crate) status: Option<SetStatus>,
@@ -100,6 +102,7 @@ impl Facts {
             hello,
             welcome: None,
             beat: Moment { after: hello, by: hello },
+            beat_before: hello,
             silences: Vec::new(),
             status: None,
             end: None,
@@ -115,6 +118,7 @@ impl Facts {
         if beat.by.saturating_sub(self.beat.after) >= gap_min {
             self.silences.push(Span { start: self.beat.after, end: beat.by });
         }
+        self.beat_before = self.beat.after;
         self.beat = beat;
     }
 }

@@ -12,8 +12,8 @@ use crate::verify::judge::{Extreme, Findings, Promise, Violation, secs};
 use crate::verify::record::us;
 use crate::verify::truth::{Cause, Rules};
 
-/// Of so many broken promises the history is told, of different users.
-const STORIES_MAX: usize = 5;
+/// So often the history is told for each promise that was broken, of different users.
+const STORIES_MAX: usize = 2;
 
 /// All that a check found.
 #[derive(Debug, Serialize)]
@@ -119,8 +119,10 @@ impl Report {
     /// Counts a broken promise, and keeps the history of the first few.
     pub(crate) fn add_violation(&mut self, violation: &Violation, tell: impl FnOnce() -> String) {
         *self.broken.entry(violation.promise).or_default() += 1;
+        let of_promise = |story: &&Story| story.promise == violation.promise;
         let told = |story: &Story| story.user == violation.user;
-        if self.stories.len() < STORIES_MAX && !self.stories.iter().any(told) {
+        let few = self.stories.iter().filter(of_promise).count() < STORIES_MAX;
+        if few && !self.stories.iter().any(told) {
             let user = violation.user.map_or_else(String::new, |user| format!(" of user {user}"));
             self.stories.push(Story {
                 promise: violation.promise,

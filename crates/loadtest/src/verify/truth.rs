@@ -153,10 +153,12 @@ impl Rules {
                 (Cause::Silent, facts.beat, silent, (facts.beat.by + ttl + grace + PROMPT).saturating_add(deaf))
             }
             (Ending::Cut(_), Some(kill)) => {
-                (Cause::GatewayLost, kill.from, silent, kill.from.by + ttl + grace + PROMPT)
+                let heard = facts.heard_before(kill.from.after) + ttl;
+                (Cause::GatewayLost, kill.from, heard, kill.from.by + ttl + grace + PROMPT)
             }
             (Ending::Cut(_), None) => {
-                (Cause::Drained, end, silent, end.by + ttl + grace + PROMPT)
+                let heard = facts.beat_before + ttl;
+                (Cause::Drained, end, heard, end.by + ttl + grace + PROMPT)
             }
         };
         let mut departure = Departure { cause, from, not_before, latest, excuse: None };
@@ -281,6 +283,13 @@ impl Rules {
     }
 }
 
+impl Facts {
+    /// The last sign of life that a gateway which was gone at `gone` can have heard.
+    fn heard_before(&self, gone: Us) -> Us {
+        if self.beat.after <= gone { self.beat.after } else { self.beat_before.min(gone) }
+    }
+}
+
 /// The close code of a session that was silent for the TTL.
 const NO_HEARTBEAT: u16 = 4004;
 
@@ -341,7 +350,8 @@ fn absences(sessions: &[&Facts], departures: &[Option<Departure>]) -> Vec<Absenc
         if span.start > gone {
             absences.push(Absence { span: Span { start: gone, end: span.start }, after: last });
         }
-        if span.end > gone {
+        let began = |departure: Option<Departure>| departure.map(|departure| departure.from.by);
+        if (span.end, began(departure)) > (gone, began(last)) {
             (gone, last) = (span.end, departure);
         }
     }

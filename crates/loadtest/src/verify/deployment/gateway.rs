@@ -7,7 +7,7 @@ use std::path::PathBuf;
 use std::process::Stdio;
 use std::time::Duration;
 
-use anyhow::{Context, Result, bail, ensure};
+use anyhow::{Context, Result, ensure};
 use rustix::process::{Pid, Signal, kill_process};
 use tokio::process::{Child, Command};
 use tokio::time::{Instant, sleep, timeout};
@@ -22,7 +22,7 @@ use crate::verify::http;
 const PORTS: Range<u16> = 10_000..30_000;
 
 /// How long a gateway may take to be ready, and to be gone after its drain.
-const PATIENCE: Duration = Duration::from_secs(30);
+const PATIENCE: Duration = Duration::from_mins(1);
 
 const LOOK: Duration = Duration::from_millis(20);
 
@@ -85,10 +85,27 @@ impl GatewayProcess {
         self.launch.addr
     }
 
-    /// Starts it, and waits until it wants clients.
+    /// Starts it, and waits until it wants clients. One that ends at once, as the store is away, is
+    /// started again, as a supervisor would.
     pub(crate) async fn start(&mut self) -> Result<()> {
+        let deadline = Instant::now() + PATIENCE;
+        let mut child = self.spawn()?;
+        while http::get_status(self.launch.addr, "/readyz").await.ok() != Some(200) {
+            let late = Instant::now() > deadline;
+            if let Some(status) = child.try_wait()? {
+                ensure!(!late, "it ended at once ({status}): {}", last_line(&self.launch.log)?);
+                child = self.spawn()?;
+            }
+            ensure!(!late, "not ready after {PATIENCE:?}");
+            sleep(LOOK).await;
+        }
+        self.child = Some(child);
+        Ok(())
+    }
+
+    fn spawn(&self) -> Result<Child> {
         let log = OpenOptions::new().create(true).append(true).open(&self.launch.log)?;
-        let child = Command::new(&self.launch.bin)
+        Command::new(&self.launch.bin)
             .args(&self.launch.args)
             .env_clear()
             .stdin(Stdio::null())
@@ -96,17 +113,7 @@ impl GatewayProcess {
             .stderr(log)
             .kill_on_drop(true)
             .spawn()
-            .with_context(|| format!("starting {}", self.launch.bin.display()))?;
-        let child = self.child.insert(child);
-        let deadline = Instant::now() + PATIENCE;
-        while http::get_status(self.launch.addr, "/readyz").await.ok() != Some(200) {
-            if let Some(status) = child.try_wait()? {
-                bail!("it ended at once ({status}): {}", last_line(&self.launch.log)?);
-            }
-            ensure!(Instant::now() < deadline, "not ready after {PATIENCE:?}");
-            sleep(LOOK).await;
-        }
-        Ok(())
+            .with_context(|| format!("starting {}", self.launch.bin.display()))
     }
 
     /// SIGKILL; returns when it is gone.
