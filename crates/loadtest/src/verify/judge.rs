@@ -481,3 +481,6 @@ impl Look {
         format!("online {} {:?} {text:?}", show.as_str(), self.devices)
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -382,5 +382,4 @@ fn returns(sessions: &[&Facts], departures: &[Option<Departure>]) -> Vec<(Us, Us
 }
 
 #[cfg(test)]
-#[path = "truth_tests.rs"]
 mod tests;

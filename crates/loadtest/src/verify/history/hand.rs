@@ -278,7 +278,7 @@ mod tests {
 
     #[test]
     fn every_kind_of_act_comes_in_order() {
-        let steps = play(1, &[]);
+        let steps = play(2, &[]);
         assert!(steps.len() > 200 && steps[1..].is_sorted_by_key(|(at, _)| *at));
         let kinds: HashSet<_> = steps.iter().map(|(_, act)| std::mem::discriminant(act)).collect();
         assert_eq!(kinds.len(), 8);
