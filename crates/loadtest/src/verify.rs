@@ -24,6 +24,7 @@ mod breaker;
 mod client;
 mod deployment;
 mod http;
+mod starved;
 mod world;
 
 mod check;

@@ -87,7 +87,11 @@ impl Breaker {
                 gateway.terminate().await?;
                 gateway.start().await
             }
-            FaultKind::RedisKill => deployment.with_backing(|redis| redis.restart()).await,
+            FaultKind::RedisKill => {
+                deployment.with_backing(|redis| redis.restart()).await?;
+                deployment.note_store().await;
+                Ok(())
+            }
             FaultKind::RedisPause => deployment.with_backing(|redis| redis.resume()).await,
             FaultKind::SubscriberKill | FaultKind::ConnectionKill => Ok(()),
             FaultKind::ClusterFailover => anyhow::bail!("this Redis is no cluster"),

@@ -38,6 +38,9 @@ const QUIET_MARGIN: Us = 300_000;
 /// While waiting for quiet, something may still happen; it is waited for so often.
 const QUIET_TRIES: usize = 5;
 
+/// So many tasks measure how late they are.
+const LATENESS_TASKS: usize = 4;
+
 /// How often is looked whether the keys are back.
 const KEYS_LOOK: Duration = Duration::from_millis(100);
 
@@ -59,11 +62,21 @@ pub(crate) async fn check(args: &VerifyArgs, plan: Plan) -> Result<Report> {
     }
     let mut check = Check {
         actors: (0..history.users).map(|user| Actor::new(world.clone(), user)).collect(),
-        breaker: Breaker { world: world.clone(), deployment, narrator: narrator.clone() },
+        breaker: Breaker {
+            world: world.clone(),
+            deployment: deployment.clone(),
+            narrator: narrator.clone(),
+        },
         report: Report::new(args),
         world: world.clone(),
         narrator: narrator.clone(),
     };
+    // In tasks of their own: where the clients' tasks have to wait for their turn, these do as well.
+    let mut lateness = JoinSet::new();
+    for _ in 0..LATENESS_TASKS {
+        let world = world.clone();
+        lateness.spawn(async move { world.measure_lag().await });
+    }
     tokio::select! {
         biased;
         stopped = tokio::signal::ctrl_c() => {
@@ -71,11 +84,12 @@ pub(crate) async fn check(args: &VerifyArgs, plan: Plan) -> Result<Report> {
             check.report.stopped = true;
         }
         done = check.play(history.chapters) => done?,
-        () = world.measure_lag() => unreachable!("it is measured until the end"),
+        () = world.measure_starvation(&deployment) => unreachable!("it is measured until the end"),
         () = narrator.show(&world) => unreachable!("it is shown until the end"),
     }
     check.report.seconds = epoch.elapsed().as_secs_f64();
-    check.report.lag_ms = world.lag.lock().max() as f64 / 1000.0;
+    check.report.lag_ms = world.lag.lock().late_max() as f64 / 1000.0;
+    check.report.starved_ms = world.lag.lock().starved_max() as f64 / 1000.0;
     check.report.refusals = world.refusals.snapshot();
     Ok(check.report)
 }

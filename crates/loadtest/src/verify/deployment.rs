@@ -5,11 +5,12 @@ pub(crate) mod backing;
 pub(crate) mod fill;
 pub(crate) mod gateway;
 
+use std::collections::BTreeMap;
 use std::path::PathBuf;
+use std::sync::Arc;
 
 use anyhow::{Context, Result};
 use parking_lot::Mutex;
-use std::sync::Arc;
 use tokio::task::spawn_blocking;
 
 use crate::verify::args::{StoreArg, VerifyArgs};
@@ -28,8 +29,12 @@ pub(crate) struct Deployment {
     gateways: Vec<tokio::sync::Mutex<GatewayProcess>>,
     /// None when presence is kept in the gateway.
     pub(crate) backing: Option<Arc<Mutex<Backing>>>,
+    pids: Pids,
     logs: tempfile::TempDir,
 }
+
+/// The processes that run, by place; the store's servers come after the gateways.
+pub(crate) type Pids = Arc<Mutex<BTreeMap<usize, u32>>>;
 
 impl Deployment {
     /// Starts the store, then the gateways, and waits until all are ready.
@@ -40,19 +45,27 @@ impl Deployment {
         };
         let logs = tempfile::Builder::new().prefix("presence-verify-").tempdir()?;
         let url = backing.as_ref().map(|backing| backing.lock().url());
+        let pids = Pids::default();
         let mut gateways = Vec::new();
         for place in 0..args.gateways as usize {
             let log = logs.path().join(format!("gateway-{}.log", place + 1));
             let launch = Launch::new(bin.clone(), args, url.as_deref(), log);
-            let mut gateway = GatewayProcess::new(launch);
+            let mut gateway = GatewayProcess::new(launch, place, pids.clone());
             gateway.start().await.with_context(|| format!("gateway {}", place + 1))?;
             gateways.push(tokio::sync::Mutex::new(gateway));
         }
-        Ok(Self { gateways, backing, logs })
+        let deployment = Self { gateways, backing, pids, logs };
+        deployment.note_store().await;
+        Ok(deployment)
     }
 
     pub(crate) fn gateway(&self, place: Place) -> &tokio::sync::Mutex<GatewayProcess> {
         &self.gateways[place]
+    }
+
+    /// The processes that run now.
+    pub(crate) fn pids(&self) -> Vec<u32> {
+        self.pids.lock().values().copied().collect()
     }
 
     pub(crate) fn gateways(&self) -> impl Iterator<Item = &tokio::sync::Mutex<GatewayProcess>> {
@@ -66,6 +79,14 @@ impl Deployment {
     ) -> Result<T> {
         let backing = self.backing.clone().context("there is no Redis in this deployment")?;
         spawn_blocking(move || act(&mut backing.lock())).await.context("redis-server")
+    }
+
+    /// Finds out the processes of the store, which may be new ones.
+    pub(crate) async fn note_store(&self) {
+        let found = self.with_backing(|backing| backing.pids()).await.unwrap_or_default();
+        let mut pids = self.pids.lock();
+        pids.retain(|place, _| *place < self.gateways.len());
+        pids.extend(found.into_iter().enumerate().map(|(n, pid)| (self.gateways.len() + n, pid)));
     }
 
     /// Leaves the gateways' logs where they are, and tells where.

@@ -1,40 +1,73 @@
-//! How late this process itself was, and when: what happened is known only to within that.
-//! Pure; the clock is read elsewhere.
+//! How late this process itself was, and how long the machine kept the deployment's processes from
+//! running: what happened is known only to within that. Pure; clocks are read elsewhere.
 
 use crate::verify::record::Us;
 
 /// Lateness is kept for each slot of this length.
 const SLOT: Us = 100_000;
 
-/// The greatest lateness in each slot of time.
+/// A change is on its way for so long; all waits for a CPU in that time may have delayed it.
+const WAY_SLOTS: usize = 10;
+
+#[derive(Clone, Copy, Debug, Default)]
+struct Slot {
+    /// The greatest lateness of this process.
+    late: Us,
+    /// For how long the deployment's processes were ready to run and did not.
+    starved: Us,
+}
+
+/// Lateness by time.
 #[derive(Debug, Default)]
 pub(crate) struct Lag {
-    slots: Vec<Us>,
+    slots: Vec<Slot>,
 }
 
 impl Lag {
     /// What was due at `due` was done at `now`: everything in between may have been late by as much.
     pub(crate) fn note(&mut self, due: Us, now: Us) {
         let late = now.saturating_sub(due);
-        let last = (now / SLOT) as usize;
-        if self.slots.len() <= last {
-            self.slots.resize(last + 1, 0);
-        }
-        for slot in &mut self.slots[(due / SLOT) as usize..=last] {
-            *slot = late.max(*slot);
+        self.slot(now);
+        for slot in &mut self.slots[(due / SLOT) as usize..=(now / SLOT) as usize] {
+            slot.late = late.max(slot.late);
         }
     }
 
-    /// By how much a frame that was read at `at` may have been read too late. The slots beside it
-    /// count as well: a long stall shows where it ends.
+    /// The deployment's processes waited for a CPU by so much since the last time.
+    pub(crate) fn note_starved(&mut self, now: Us, waited: Us) {
+        self.slot(now).starved += waited;
+    }
+
+    /// By how much later what was told at `at`, or was due then, may have been read. The slots
+    /// beside it count as well: a long stall shows where it ends.
     pub(crate) fn around(&self, at: Us) -> Us {
         let slot = (at / SLOT) as usize;
         let near = self.slots.iter().skip(slot.saturating_sub(1)).take(3);
-        near.copied().max().unwrap_or(0)
+        let late = near.map(|slot| slot.late).max().unwrap_or(0);
+        late + self.starved_before(slot + 1)
     }
 
-    pub(crate) fn max(&self) -> Us {
-        self.slots.iter().copied().max().unwrap_or(0)
+    fn starved_before(&self, slot: usize) -> Us {
+        let way = self.slots.iter().skip((slot + 1).saturating_sub(WAY_SLOTS)).take(WAY_SLOTS);
+        way.map(|slot| slot.starved).sum()
+    }
+
+    /// The greatest lateness of this process.
+    pub(crate) fn late_max(&self) -> Us {
+        self.slots.iter().map(|slot| slot.late).max().unwrap_or(0)
+    }
+
+    /// The most that all processes of the deployment together waited for a CPU within a second.
+    pub(crate) fn starved_max(&self) -> Us {
+        (0..self.slots.len()).map(|slot| self.starved_before(slot)).max().unwrap_or(0)
+    }
+
+    fn slot(&mut self, at: Us) -> &mut Slot {
+        let slot = (at / SLOT) as usize;
+        if self.slots.len() <= slot {
+            self.slots.resize(slot + 1, Slot::default());
+        }
+        &mut self.slots[slot]
     }
 }
 
@@ -53,6 +86,18 @@ mod tests {
         assert_eq!(lag.around(500_000), 0);
         assert_eq!(lag.around(3_000_000), 100);
         assert_eq!(lag.around(9_000_000), 0);
-        assert_eq!(lag.max(), 700_000);
+        assert_eq!(lag.late_max(), 700_000);
+    }
+
+    #[test]
+    fn waits_for_a_cpu_add_up_over_a_second() {
+        let mut lag = Lag::default();
+        for tenth in 0..20 {
+            lag.note_starved(5_000_000 + tenth * SLOT, 30_000);
+        }
+        assert_eq!(lag.around(4_000_000), 0);
+        assert_eq!(lag.around(6_500_000), 300_000);
+        assert_eq!(lag.around(9_000_000), 0);
+        assert_eq!(lag.starved_max(), 300_000);
     }
 }

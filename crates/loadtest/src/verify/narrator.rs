@@ -64,7 +64,7 @@ impl Narrator {
             let rate = (states - last) as f64 / pause.as_secs_f64();
             last = states;
             let line = format!(
-                "{}: {} sessions, {states} states told ({rate:.0}/s), this tool late by {:.0} ms",
+                "{}: {} sessions, {states} states told ({rate:.0}/s), widened by {:.0} ms",
                 self.now.lock(),
                 world.living.load(Ordering::Relaxed),
                 world.lag.lock().around(world.now()) as f64 / 1000.0,

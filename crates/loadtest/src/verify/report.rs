@@ -40,6 +40,8 @@ pub(crate) struct Report {
     pub(crate) online: Quantiles,
     /// How late this tool itself was, at worst.
     pub(crate) lag_ms: f64,
+    /// The most that the deployment's processes together waited for a CPU within a second.
+    pub(crate) starved_ms: f64,
     pub(crate) broken: BTreeMap<Promise, u64>,
     pub(crate) stories: Vec<Story>,
     /// Sign-ins that failed and messages that were refused, by reason.
@@ -91,6 +93,7 @@ impl Report {
             keys_back: Extreme::default(),
             online: Quantiles::default(),
             lag_ms: 0.0,
+            starved_ms: 0.0,
             broken: BTreeMap::new(),
             stories: Vec::new(),
             refusals: BTreeMap::new(),

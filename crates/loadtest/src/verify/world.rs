@@ -14,13 +14,18 @@ use tokio::time::{Instant, MissedTickBehavior, interval, sleep_until};
 use crate::dial::Route;
 use crate::sources::Sources;
 use crate::tally::{Count, Kinds};
+use crate::verify::deployment::Deployment;
 use crate::verify::history::Watching;
 use crate::verify::lag::Lag;
 use crate::verify::record::{Facts, Fault, Place, Told, Us, User, us};
+use crate::verify::starved::Starved;
 use crate::verify::truth::Rules;
 
 /// How often this process looks how late it is.
 const LAG_TICK: Duration = Duration::from_millis(10);
+
+/// How often it looks how long others had to wait.
+const STARVED_TICK: Duration = Duration::from_millis(100);
 
 /// The start of every user's id.
 const USER_PREFIX: &str = "user-";
@@ -82,6 +87,17 @@ impl World {
     /// Forgets the sessions that ended.
     pub(crate) fn forget_ended(&self) {
         self.records.lock().retain(|record| record.facts.lock().is_living());
+    }
+
+    /// Notes how long the deployment's processes wait for a CPU, for as long as the check lasts.
+    pub(crate) async fn measure_starvation(&self, deployment: &Deployment) {
+        let mut starved = Starved::default();
+        let mut ticks = interval(STARVED_TICK);
+        loop {
+            ticks.tick().await;
+            let waited = starved.since_last(&deployment.pids());
+            self.lag.lock().note_starved(self.now(), waited);
+        }
     }
 
     /// Notes how late this process is, for as long as the check lasts.

@@ -63,6 +63,13 @@ impl Backing {
         server.cli(words)
     }
 
+    /// The processes of its servers.
+    pub(crate) fn pids(&self) -> Vec<u32> {
+        let answer = self.cli(&["INFO", "server"]);
+        let pids = answer.lines().filter_map(|line| line.strip_prefix("process_id:"));
+        pids.filter_map(|pid| pid.trim().parse().ok()).collect()
+    }
+
     /// How many keys match a pattern.
     pub(crate) fn count_keys(&self, pattern: &str) -> usize {
         let mut count = 0;

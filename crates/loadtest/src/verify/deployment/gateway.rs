@@ -13,7 +13,7 @@ use tokio::process::{Child, Command};
 use tokio::time::{Instant, sleep, timeout};
 
 use crate::verify::args::VerifyArgs;
-use crate::verify::deployment::{API_KEY, PREFIX};
+use crate::verify::deployment::{API_KEY, PREFIX, Pids};
 use crate::verify::history::scenarios::DRAIN;
 use crate::verify::http;
 
@@ -44,7 +44,9 @@ pub(crate) struct Launch {
 /// A gateway that runs or does not.
 pub(crate) struct GatewayProcess {
     launch: Launch,
+    place: usize,
     child: Option<Child>,
+    pids: Pids,
 }
 
 impl Launch {
@@ -77,8 +79,8 @@ impl Launch {
 }
 
 impl GatewayProcess {
-    pub(crate) fn new(launch: Launch) -> Self {
-        Self { launch, child: None }
+    pub(crate) fn new(launch: Launch, place: usize, pids: Pids) -> Self {
+        Self { launch, place, child: None, pids }
     }
 
     pub(crate) fn addr(&self) -> SocketAddr {
@@ -99,6 +101,8 @@ impl GatewayProcess {
             ensure!(!late, "not ready after {PATIENCE:?}");
             sleep(LOOK).await;
         }
+        let pid = child.id().map(|pid| (self.place, pid));
+        self.pids.lock().extend(pid);
         self.child = Some(child);
         Ok(())
     }

@@ -10,11 +10,12 @@ use crate::verify::history::faults::Breakage;
 use crate::verify::history::hand::{Habits, Hand};
 use crate::verify::history::{Act, Chapter, Extra, PlannedFault, Step, Watching};
 use crate::verify::record::{FaultKind, Us, User, us};
+use crate::verify::truth::HEAL;
 
 const SECOND: Us = 1_000_000;
 
 /// So many users sign in a second, for a debug build on a small machine as well.
-const SIGN_INS_PER_SECOND: u64 = 400;
+const SIGN_INS_PER_SECOND: u64 = 250;
 
 /// Acts and faults go on for about so long before all is compared.
 const ROUND: Us = 20 * SECOND;
@@ -204,6 +205,8 @@ fn redis_gone(args: &VerifyArgs, kind: FaultKind) -> History {
         _ => (PAUSE, "Redis is stopped; a fifth of the users leave meanwhile"),
     };
     let lasts = args.pause.map_or(usual, us);
+    // So long after the fault, nothing excuses lateness any more.
+    let calm = HEAL + us(args.grace);
     let mut chapters: Vec<Vec<Vec<Step>>> = vec![Vec::new(); 3];
     for user in 0..users {
         let mut rng = rng_of(args, user);
@@ -214,7 +217,8 @@ fn redis_gone(args: &VerifyArgs, kind: FaultKind) -> History {
         let leaves_later = user % SHARE == 1;
         let during = SECOND + rng.u64(..lasts);
         chapters[1].push(leaves_now.then(|| (during, leave.clone())).into_iter().collect());
-        chapters[2].push(leaves_later.then(|| (rng.u64(..2 * SECOND), leave)).into_iter().collect());
+        let later = calm + rng.u64(..2 * SECOND);
+        chapters[2].push(leaves_later.then_some((later, leave)).into_iter().collect());
     }
     let [sign_in, trouble, after] = chapters.try_into().expect("there are three");
     let fault = PlannedFault { at: SECOND, kind, place: None, lasts };
@@ -227,7 +231,7 @@ fn redis_gone(args: &VerifyArgs, kind: FaultKind) -> History {
             faults: vec![fault],
             extra: Extra::KeysBack,
         },
-        quiet_chapter("a fifth of the users leave", 2 * SECOND, after),
+        quiet_chapter("a fifth of the users leave", calm + 2 * SECOND, after),
     ];
     let watching = Watching::Random(Schedule::new(users, 1.0, args.watch, args.seed));
     History { watching, users, chapters }

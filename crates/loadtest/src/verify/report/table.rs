@@ -114,12 +114,13 @@ impl Report {
         for (refusal, count) in &self.refusals {
             writeln!(text, "{count:>8}  {refusal}")?;
         }
-        if self.lag_ms > LAG_WORTH_A_WORD_MS {
+        if self.lag_ms + self.starved_ms > LAG_WORTH_A_WORD_MS {
             writeln!(
                 text,
-                "\nThis tool was late itself by up to {:.0} ms; the bounds were widened by as \
-                 much where it was.",
-                self.lag_ms
+                "\nThis machine was busy: this tool was late by up to {:.0} ms, and the gateways \
+                 and Redis together waited up to\n{:.0} ms of a second for a CPU. The bounds were \
+                 widened by as much where that was so.",
+                self.lag_ms, self.starved_ms
             )?;
         }
         let verdict = match (self.is_kept(), self.stopped) {
