@@ -1,4 +1,5 @@
-//! What tests need and the product does not: a Redis of their own, servers and links that misbehave, and waiting without sleeps.
+//! What tests and the promise check need and a gateway does not: a Redis of their own, servers and links that misbehave,
+//! and waiting without sleeps.
 //!
 //! Everything here panics with a sentence when it fails, and ends with the test process, however that ends.
 

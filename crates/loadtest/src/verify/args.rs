@@ -131,9 +131,7 @@ impl Faults {
         match self {
             Self::All => "all".to_owned(),
             Self::These(kinds) if kinds.is_empty() => "none".to_owned(),
-            Self::These(kinds) => {
-                kinds.iter().map(name_of).collect::<Vec<_>>().join(",")
-            }
+            Self::These(kinds) => kinds.iter().map(name_of).collect::<Vec<_>>().join(","),
         }
     }
 }

@@ -7,6 +7,7 @@ use anyhow::Result;
 use tokio::task::JoinSet;
 
 use crate::verify::deployment::Deployment;
+use crate::verify::deployment::backing::Backing;
 use crate::verify::history::PlannedFault;
 use crate::verify::narrator::Narrator;
 use crate::verify::record::{Fault, FaultKind, Moment, Us};
@@ -68,7 +69,7 @@ impl Breaker {
             FaultKind::GatewayKill => gateway().await.kill().await,
             FaultKind::GatewayPause => gateway().await.pause(),
             FaultKind::GatewayRestart => Ok(()),
-            FaultKind::RedisKill => deployment.with_backing(|redis| redis.kill()).await,
+            FaultKind::RedisKill => deployment.with_backing(Backing::kill).await,
             FaultKind::RedisPause => deployment.with_backing(|redis| redis.pause()).await,
             FaultKind::SubscriberKill => self.cut_clients("pubsub").await,
             FaultKind::ConnectionKill => self.cut_clients("normal").await,
@@ -88,7 +89,7 @@ impl Breaker {
                 gateway.start().await
             }
             FaultKind::RedisKill => {
-                deployment.with_backing(|redis| redis.restart()).await?;
+                deployment.with_backing(Backing::restart).await?;
                 deployment.note_store().await;
                 Ok(())
             }

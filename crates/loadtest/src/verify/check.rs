@@ -109,11 +109,7 @@ async fn world(
     let addresses = history.users.div_ceil(crate::plan::CONNECTIONS_PER_ADDRESS);
     Ok(World {
         epoch,
-        rules: Rules {
-            heartbeat: us(args.heartbeat),
-            ttl: us(args.ttl),
-            grace: us(args.grace),
-        },
+        rules: Rules { heartbeat: us(args.heartbeat), ttl: us(args.ttl), grace: us(args.grace) },
         heartbeat: args.heartbeat,
         watching: history.watching,
         endpoints,
@@ -210,7 +206,8 @@ impl Check {
         let expected = self.online_users();
         loop {
             let pattern = pattern.clone();
-            let count = self.breaker.deployment.with_backing(move |redis| redis.count_keys(&pattern));
+            let count =
+                self.breaker.deployment.with_backing(move |redis| redis.count_keys(&pattern));
             let (count, now) = (count.await?, self.world.now());
             if count >= expected {
                 self.report.keys_back.latest(now - healed);

@@ -177,7 +177,7 @@ impl Life {
         let mut next_beat = Instant::now() + interval.mul_f64(fastrand::f64());
         let mut deaf_until: Option<Instant> = None;
         loop {
-            let hears = deaf_until.is_none();
+            let reads = deaf_until.is_none();
             tokio::select! {
                 biased;
                 order = self.ordered.recv() => match order {
@@ -192,14 +192,14 @@ impl Life {
                         return over;
                     },
                 },
-                () = sleep_until(deaf_until.unwrap_or(next_beat)), if !hears => deaf_until = None,
-                () = sleep_until(next_beat), if hears => {
+                () = sleep_until(deaf_until.unwrap_or(next_beat)), if !reads => deaf_until = None,
+                () = sleep_until(next_beat), if reads => {
                     if let Err(failure) = self.beat().await {
                         return Over::There(failure);
                     }
                     next_beat = Instant::now() + interval;
                 }
-                frame = self.socket.next(), if hears => {
+                frame = self.socket.next(), if reads => {
                     let heard = match frame {
                         Some(Ok(frame)) => self.hear(frame),
                         Some(Err(error)) => Err(error.into()),

@@ -25,17 +25,34 @@ pub(crate) type Slot = usize;
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Act {
     /// Signs in, and watches whom the user watches.
-    Connect { slot: Slot, place: Place, device: Option<&'static str> },
+    Connect {
+        slot: Slot,
+        place: Place,
+        device: Option<&'static str>,
+    },
     /// Closes the TCP connection, with no word.
     Drop(Slot),
     Bye(Slot),
     /// Stops heartbeats and reading for good; the socket stays open.
     Freeze(Slot),
     /// The same for a short while.
-    Stall { slot: Slot, lasts: Us },
-    Status { slot: Slot, show: Show, text: u8 },
-    Watch { slot: Slot, users: Vec<User> },
-    Unwatch { slot: Slot, users: Vec<User> },
+    Stall {
+        slot: Slot,
+        lasts: Us,
+    },
+    Status {
+        slot: Slot,
+        show: Show,
+        text: u8,
+    },
+    Watch {
+        slot: Slot,
+        users: Vec<User>,
+    },
+    Unwatch {
+        slot: Slot,
+        users: Vec<User>,
+    },
 }
 
 /// When, since the start of the round, a user does something.
@@ -111,7 +128,9 @@ mod tests {
         for watcher in 100..125 {
             let watched = watching.by(watcher);
             assert_eq!(watched.len(), 20);
-            watched.iter().for_each(|user| times[*user as usize] += 1);
+            for user in watched {
+                times[user as usize] += 1;
+            }
         }
         assert!(times.iter().all(|times| *times == 5), "{times:?}");
     }

@@ -213,8 +213,9 @@ impl Told {
 }
 
 /// What can be broken.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
-#[derive(clap::ValueEnum, serde::Serialize)]
+#[derive(
+    Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, clap::ValueEnum, serde::Serialize,
+)]
 #[serde(rename_all = "kebab-case")]
 pub(crate) enum FaultKind {
     /// SIGKILL to a gateway

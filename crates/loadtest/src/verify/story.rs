@@ -45,7 +45,10 @@ fn sessions(facts: &Facts, lines: &mut Vec<(Us, String)>) {
         lines.push((welcome, format!("user      welcomed by gateway {place}")));
     }
     for silence in &facts.silences {
-        lines.push((silence.start, format!("user      gives no sign of life until {}", secs(silence.end))));
+        lines.push((
+            silence.start,
+            format!("user      gives no sign of life until {}", secs(silence.end)),
+        ));
     }
     if let Some(status) = &facts.status {
         let text = format!("user      status {} {:?}", status.show.as_str(), status.text);
@@ -72,6 +75,9 @@ fn watcher(round: &Round, number: usize, user: User, lines: &mut Vec<(Us, String
             Sight::Offline => format!("is told offline, version {}", seen.version),
             Sight::Unwatched => "does not watch any more".to_owned(),
         };
-        lines.push((seen.at, format!("watcher   (user {} on gateway {place}) {what}", watcher.user)));
+        lines.push((
+            seen.at,
+            format!("watcher   (user {} on gateway {place}) {what}", watcher.user),
+        ));
     }
 }

@@ -123,7 +123,7 @@ impl Rules {
     ) -> Timeline {
         let mut departures: Vec<Option<Departure>> =
             sessions.iter().map(|facts| self.departure(facts, faults, watcher)).collect();
-        self.end_holds_by_bye(sessions, &mut departures);
+        end_holds_by_bye(sessions, &mut departures);
         let present = self.present(sessions, &departures, faults, watcher);
         Timeline {
             returns: returns(sessions, &departures),
@@ -145,12 +145,15 @@ impl Rules {
         let killed = faults.iter().find(|fault| kills(fault, facts.place, end));
         let (cause, from, not_before, latest) = match (ending, killed) {
             (Ending::Bye, _) => (Cause::Bye, end, end.after, end.by + PROMPT),
-            (Ending::Closed, _) => {
-                (Cause::Closed, end, end.after + grace, end.by + grace + PROMPT)
-            }
+            (Ending::Closed, _) => (Cause::Closed, end, end.after + grace, end.by + grace + PROMPT),
             (Ending::Frozen, _) | (Ending::Cut(Some(NO_HEARTBEAT)), None) => {
                 let deaf = deaf_time(faults, facts.place, facts.beat.by, ttl);
-                (Cause::Silent, facts.beat, silent, (facts.beat.by + ttl + grace + PROMPT).saturating_add(deaf))
+                (
+                    Cause::Silent,
+                    facts.beat,
+                    silent,
+                    (facts.beat.by + ttl + grace + PROMPT).saturating_add(deaf),
+                )
             }
             (Ending::Cut(_), Some(kill)) => {
                 let heard = facts.heard_before(kill.from.after) + ttl;
@@ -207,18 +210,6 @@ impl Rules {
         let relieved = fault.until().saturating_add(self.relief());
         (touches && fault.from.after <= latest && relieved > latest && relieved > start)
             .then_some(relieved)
-    }
-
-    fn end_holds_by_bye(&self, sessions: &[&Facts], departures: &mut [Option<Departure>]) {
-        for bye in sessions.iter().filter_map(|facts| facts.end) {
-            let (at, Ending::Bye) = bye else { continue };
-            for (facts, departure) in sessions.iter().zip(departures.iter_mut()) {
-                let ended = facts.end.is_some_and(|(end, _)| end.after <= at.by);
-                if let Some(departure) = departure.as_mut().filter(|_| ended) {
-                    departure.not_before = departure.not_before.min(at.after);
-                }
-            }
-        }
     }
 
     fn present(
@@ -323,6 +314,18 @@ fn deaf_time(faults: &[Fault], place: Place, silent_since: Us, ttl: Us) -> Us {
         }
     }
     deaf
+}
+
+fn end_holds_by_bye(sessions: &[&Facts], departures: &mut [Option<Departure>]) {
+    for bye in sessions.iter().filter_map(|facts| facts.end) {
+        let (at, Ending::Bye) = bye else { continue };
+        for (facts, departure) in sessions.iter().zip(departures.iter_mut()) {
+            let ended = facts.end.is_some_and(|(end, _)| end.after <= at.by);
+            if let Some(departure) = departure.as_mut().filter(|_| ended) {
+                departure.not_before = departure.not_before.min(at.after);
+            }
+        }
+    }
 }
 
 /// Takes `[start, end)` out of the spans.

@@ -77,7 +77,7 @@ impl Backing {
         loop {
             let answer = self.cli(&["SCAN", &cursor, "MATCH", pattern, "COUNT", SCAN_STEP]);
             let mut lines = answer.lines();
-            cursor = lines.next().unwrap_or("0").to_owned();
+            lines.next().unwrap_or("0").clone_into(&mut cursor);
             count += lines.filter(|line| !line.is_empty()).count();
             if cursor == "0" {
                 return count;

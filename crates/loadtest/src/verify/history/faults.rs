@@ -61,14 +61,16 @@ impl Breakage<'_> {
     }
 
     fn is_possible(&self, fault: &PlannedFault, planned: &[PlannedFault]) -> bool {
-        let meets =
-            |other: &&PlannedFault| other.at <= fault.end() + SECOND && fault.at <= other.end() + SECOND;
+        let meets = |other: &&PlannedFault| {
+            other.at <= fault.end() + SECOND && fault.at <= other.end() + SECOND
+        };
         let meeting: Vec<&PlannedFault> = planned.iter().filter(meets).collect();
         match fault.place {
             // What is cut is cut by Redis, which must be there to do it.
             None => meeting.iter().all(|other| other.place.is_some()),
             Some(place) => {
-                let mut broken: Vec<Place> = meeting.iter().filter_map(|other| other.place).collect();
+                let mut broken: Vec<Place> =
+                    meeting.iter().filter_map(|other| other.place).collect();
                 broken.dedup();
                 !broken.contains(&place) && broken.len() + 1 < self.places
             }
@@ -92,8 +94,7 @@ mod tests {
 
     #[test]
     fn one_gateway_is_always_whole_and_all_is_healed_in_the_end() {
-        let breakage =
-            Breakage { kinds: &KINDS, places: 3, ttl: 4 * SECOND, drain: 2 * SECOND };
+        let breakage = Breakage { kinds: &KINDS, places: 3, ttl: 4 * SECOND, drain: 2 * SECOND };
         let mut at_once = 0;
         for seed in 0..500 {
             let faults = breakage.plan(&mut Rng::with_seed(seed), 20 * SECOND);

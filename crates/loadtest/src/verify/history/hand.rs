@@ -204,7 +204,7 @@ impl Hand {
 
     fn any_open(&mut self) -> Option<Slot> {
         let open: Vec<Slot> = (0..SLOTS).filter(|slot| self.open[*slot].is_some()).collect();
-        self.rng.choice(open).to_owned()
+        self.rng.choice(open)
     }
 
     /// A gateway that is there, or at least stopped only.
@@ -287,8 +287,7 @@ mod tests {
     #[test]
     fn nobody_signs_in_at_a_gateway_that_is_known_to_be_gone() {
         let kind = FaultKind::GatewayKill;
-        let fault =
-            PlannedFault { at: 10 * SECOND, kind, place: Some(1), lasts: 300 * SECOND };
+        let fault = PlannedFault { at: 10 * SECOND, kind, place: Some(1), lasts: 300 * SECOND };
         let gone = fault.at..fault.end();
         for seed in 0..20 {
             for (at, act) in play(seed, &[fault]).iter().skip(1) {

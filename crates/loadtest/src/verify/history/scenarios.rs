@@ -140,7 +140,9 @@ fn random_faults(args: &VerifyArgs, rng: &mut Rng, length: Us) -> Vec<PlannedFau
 
 fn subscriber_kills(length: Us) -> Vec<PlannedFault> {
     let times = (1..length / SECOND).map(|second| second * SECOND);
-    times.map(|at| PlannedFault { at, kind: FaultKind::SubscriberKill, place: None, lasts: 0 }).collect()
+    times
+        .map(|at| PlannedFault { at, kind: FaultKind::SubscriberKill, place: None, lasts: 0 })
+        .collect()
 }
 
 fn failover(length: Us) -> Vec<PlannedFault> {

@@ -1,8 +1,9 @@
 //! Each kind of broken promise is found, and what is right is not. Times are in ms here.
 
+use presence_protocol::{Availability, Device, Show, StatusText, UserState};
+
 use super::*;
-use crate::verify::record::{Moment, Told};
-use presence_protocol::{Availability, Device, StatusText, UserState};
+use crate::verify::record::{Moment, SetStatus, Sight, Told};
 
 const MS: Us = 1000;
 const RULES: Rules = Rules { heartbeat: 1000 * MS, ttl: 4000 * MS, grace: 1000 * MS };
@@ -144,8 +145,7 @@ fn what_this_tool_read_late_is_not_held_against_anybody() {
 #[test]
 fn a_watcher_that_did_not_read_is_told_what_was_true_meanwhile() {
     let sessions = vec![session(1_000, Some((10_000, Ending::Bye))), session(11_500, None)];
-    let mut round =
-        round(sessions, &[(2_000, Online), (13_000, Offline), (13_000, Online)]);
+    let mut round = round(sessions, &[(2_000, Online), (13_000, Offline), (13_000, Online)]);
     assert!(!judged(&round).0.is_empty());
     round.watchers[0].stalls = vec![Span { start: 9_900 * MS, end: 12_990 * MS }];
     assert_eq!(judged(&round).0, []);

@@ -59,7 +59,8 @@ impl Report {
                 row(text, &title, found.checked, &ms(*found), &limit("≤", bound), broken)?;
             }
             if let Some(found) = self.earliest.get(&cause).filter(|_| not_before > 0) {
-                let broken = if found.worst_us < not_before { std::mem::take(&mut early) } else { 0 };
+                let broken =
+                    if found.worst_us < not_before { std::mem::take(&mut early) } else { 0 };
                 let title = format!("offline after {after}, earliest");
                 row(text, &title, found.checked, &ms(*found), &limit("≥", not_before), broken)?;
             }
@@ -105,7 +106,14 @@ impl Report {
         if self.keys_back.checked + missing > 0 {
             let worst = ms(self.keys_back);
             let bound = limit("≤", HEAL);
-            row(text, "all keys back in Redis", self.keys_back.checked + missing, &worst, &bound, missing)?;
+            row(
+                text,
+                "all keys back in Redis",
+                self.keys_back.checked + missing,
+                &worst,
+                &bound,
+                missing,
+            )?;
         }
         Ok(())
     }

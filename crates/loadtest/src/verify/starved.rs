@@ -1,0 +1,56 @@
+//! How long processes were ready to run and did not, since the machine was busy: from Linux's
+//! `/proc/PID/task/TID/schedstat`, whose second number is that time in ns. Elsewhere it is unknown.
+
+use std::collections::HashMap;
+use std::fs;
+
+use crate::verify::record::Us;
+
+/// What each thread had waited when it was last looked at.
+#[derive(Debug, Default)]
+pub(crate) struct Starved {
+    waited_ns: HashMap<(u32, u32), u64>,
+}
+
+impl Starved {
+    /// For how long the processes waited since the last look: of each the thread that waited the
+    /// longest, all processes together, since a change passes through all of them.
+    pub(crate) fn since_last(&mut self, pids: &[u32]) -> Us {
+        self.waited_ns.retain(|(pid, _), _| pids.contains(pid));
+        pids.iter().map(|pid| self.of_process(*pid)).sum()
+    }
+
+    fn of_process(&mut self, pid: u32) -> Us {
+        let Ok(threads) = fs::read_dir(format!("/proc/{pid}/task")) else { return 0 };
+        let ids = threads.flatten().filter_map(|thread| thread.file_name().to_str()?.parse().ok());
+        ids.map(|thread| self.of_thread(pid, thread)).max().unwrap_or(0)
+    }
+
+    fn of_thread(&mut self, pid: u32, thread: u32) -> Us {
+        let text = fs::read_to_string(format!("/proc/{pid}/task/{thread}/schedstat"));
+        let Some(waited_ns) = text.ok().and_then(|text| parse(&text)) else { return 0 };
+        let last = self.waited_ns.insert((pid, thread), waited_ns);
+        waited_ns.saturating_sub(last.unwrap_or(waited_ns)) / 1000
+    }
+}
+
+fn parse(schedstat: &str) -> Option<u64> {
+    schedstat.split_whitespace().nth(1)?.parse().ok()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_second_number_is_the_time_waited() {
+        assert_eq!(parse("1234 567 89\n"), Some(567));
+        assert_eq!(parse(""), None);
+    }
+
+    #[test]
+    fn nothing_is_known_of_a_process_before_the_second_look_nor_of_one_that_is_gone() {
+        let mut starved = Starved::default();
+        assert_eq!(starved.since_last(&[std::process::id(), u32::MAX]), 0);
+    }
+}

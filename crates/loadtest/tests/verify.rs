@@ -1,0 +1,76 @@
+//! The promise check against real gateways: a small deployment keeps every promise, and what cannot
+//! be checked is refused before anything is started. Needs `redis-server`.
+
+use std::path::{Path, PathBuf};
+use std::process::{Command, Output};
+use std::sync::LazyLock;
+
+use serde_json::Value;
+
+/// The gateway of this workspace, built as the tests are: it belongs to another crate, on which
+/// this one must not depend.
+static GATEWAY: LazyLock<PathBuf> = LazyLock::new(|| {
+    let build = ["build", "--locked", "--package", "presence-gateway", "--bin", "presence-gateway"];
+    let built = Command::new(env!("CARGO")).args(build).status();
+    assert!(built.is_ok_and(|status| status.success()), "the gateway does not build");
+    let beside =
+        Path::new(env!("CARGO_BIN_EXE_presence-loadtest")).with_file_name("presence-gateway");
+    assert!(beside.is_file(), "no gateway at {}", beside.display());
+    beside
+});
+
+fn verify(args: &[&str]) -> Output {
+    let output = Command::new(env!("CARGO_BIN_EXE_presence-loadtest"))
+        .arg("verify")
+        .arg(format!("--gateway-bin={}", GATEWAY.display()))
+        .args(args)
+        .output();
+    output.expect("it runs")
+}
+
+/// Slow enough for a busy machine.
+const SMALL: [&str; 6] =
+    ["--users=40", "--watch=10", "--acts=10", "--duration=6s", "--ttl=5s", "--grace=1500ms"];
+
+fn keeps_every_promise(args: &[&str]) -> Value {
+    let folder = tempfile::tempdir().expect("a folder");
+    let file = folder.path().join("report.json");
+    let json = format!("--json={}", file.display());
+    let output = verify(&[&SMALL, args, &[&json]].concat());
+    let stdout = String::from_utf8_lossy(&output.stdout);
+    let stderr = String::from_utf8_lossy(&output.stderr);
+    assert!(output.status.success(), "{stdout}\n{stderr}");
+    assert!(stdout.contains("Every promise was kept"), "{stdout}");
+    let report = std::fs::read(file).expect("a report");
+    serde_json::from_slice(&report).expect("the report is JSON")
+}
+
+#[test]
+fn one_gateway_with_its_own_store_keeps_every_promise() {
+    let report = keeps_every_promise(&["--store=embedded", "--gateways=1", "--faults=none"]);
+    assert!(report["absences"].as_u64() > Some(0) && report["returns"].as_u64() > Some(0));
+}
+
+#[test]
+fn gateways_on_one_redis_whose_subscriptions_break_keep_every_promise() {
+    let report = keeps_every_promise(&["--gateways=2", "--faults=subscriber-kill"]);
+    assert!(report["views"].as_u64() > Some(0) && report["answers"].as_u64() > Some(0));
+    assert_eq!(report["broken"], Value::Object(serde_json::Map::new()));
+}
+
+#[test]
+fn what_cannot_be_checked_is_refused_with_the_argument_named() {
+    let table = [
+        (["--store=embedded", "--gateways=2"], "--gateways 1"),
+        (["--users=20", "--watch=20"], "--watch 20"),
+        (["--heartbeat=2s", "--ttl=4s"], "--ttl"),
+        (["--scenario=gateway-kill", "--gateways=1"], "--scenario gateway-kill"),
+        (["--faults=gateway-kil", "--users=20"], "subscriber-kill"),
+    ];
+    for (args, named) in table {
+        let output = verify(&args);
+        let stderr = String::from_utf8_lossy(&output.stderr);
+        assert_eq!(output.status.code(), Some(2), "{args:?}: {stderr}");
+        assert!(stderr.contains(named), "{args:?}: {stderr}");
+    }
+}
