@@ -69,11 +69,12 @@ impl Breaker {
             FaultKind::GatewayKill => gateway().await.kill().await,
             FaultKind::GatewayPause => gateway().await.pause(),
             FaultKind::GatewayRestart => Ok(()),
-            FaultKind::RedisKill => deployment.with_backing(Backing::kill).await,
-            FaultKind::RedisPause => deployment.with_backing(|redis| redis.pause()).await,
+            FaultKind::RedisKill | FaultKind::ClusterFailover => {
+                deployment.with_backing(Backing::kill).await?
+            }
+            FaultKind::RedisPause => deployment.with_backing(Backing::pause).await,
             FaultKind::SubscriberKill => self.cut_clients("pubsub").await,
             FaultKind::ConnectionKill => self.cut_clients("normal").await,
-            FaultKind::ClusterFailover => anyhow::bail!("this Redis is no cluster"),
         }
     }
 
@@ -88,14 +89,13 @@ impl Breaker {
                 gateway.terminate().await?;
                 gateway.start().await
             }
-            FaultKind::RedisKill => {
-                deployment.with_backing(Backing::restart).await?;
+            FaultKind::RedisKill | FaultKind::ClusterFailover => {
+                deployment.with_backing(Backing::restart).await??;
                 deployment.note_store().await;
                 Ok(())
             }
-            FaultKind::RedisPause => deployment.with_backing(|redis| redis.resume()).await,
+            FaultKind::RedisPause => deployment.with_backing(Backing::resume).await,
             FaultKind::SubscriberKill | FaultKind::ConnectionKill => Ok(()),
-            FaultKind::ClusterFailover => anyhow::bail!("this Redis is no cluster"),
         }
     }
 

@@ -208,7 +208,7 @@ impl Check {
             let pattern = pattern.clone();
             let count =
                 self.breaker.deployment.with_backing(move |redis| redis.count_keys(&pattern));
-            let (count, now) = (count.await?, self.world.now());
+            let (count, now) = (count.await??, self.world.now());
             if count >= expected {
                 self.report.keys_back.latest(now - healed);
                 let took = Duration::from_micros(now - healed);

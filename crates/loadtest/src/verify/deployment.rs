@@ -83,7 +83,7 @@ impl Deployment {
 
     /// Finds out the processes of the store, which may be new ones.
     pub(crate) async fn note_store(&self) {
-        let found = self.with_backing(|backing| backing.pids()).await.unwrap_or_default();
+        let found = self.with_backing(Backing::pids).await.unwrap_or_default();
         let mut pids = self.pids.lock();
         pids.retain(|place, _| *place < self.gateways.len());
         pids.extend(found.into_iter().enumerate().map(|(n, pid)| (self.gateways.len() + n, pid)));
@@ -98,5 +98,5 @@ impl Deployment {
 
 async fn start_backing(store: StoreArg) -> Result<Arc<Mutex<Backing>>> {
     let backing = spawn_blocking(move || Backing::start(store)).await;
-    Ok(Arc::new(Mutex::new(backing.context("starting redis-server")??)))
+    Ok(Arc::new(Mutex::new(backing.context("starting redis-server")?)))
 }

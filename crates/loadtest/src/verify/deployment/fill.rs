@@ -61,9 +61,9 @@ pub(crate) async fn fill(
         let words = words.map(str::to_owned);
         let eval = move |backing: &mut Backing| {
             let words: Vec<&str> = words.iter().map(String::as_str).collect();
-            backing.cli(&[&["EVAL"], words.as_slice()].concat())
+            backing.one(&[&["EVAL"], words.as_slice()].concat())
         };
-        let answer = deployment.with_backing(eval).await?;
+        let answer = deployment.with_backing(eval).await??;
         ensure!(answer == batch.to_string(), "filling Redis: {answer}");
         done += batch;
         tell(done);
