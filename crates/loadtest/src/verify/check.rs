@@ -1,48 +1,34 @@
 //! A check from start to report: round by round, plays the history, waits until all must be quiet,
 //! and has everything judged.
 
-use std::collections::HashMap;
+mod answers;
+mod quiet;
+
 use std::sync::Arc;
-use std::sync::atomic::AtomicU64;
 use std::time::Duration;
 
 use anyhow::{Context, Result};
-use parking_lot::Mutex;
-use tokio::task::JoinSet;
-use tokio::time::{Instant, sleep};
+use tokio::task::{JoinSet, spawn_blocking};
+use tokio::time::Instant;
 
-use crate::limits::Limits;
-use crate::sources::Sources;
-use crate::tally::{Count, Kinds};
 use crate::verify::actor::Actor;
 use crate::verify::args::{VerifyArgs, name_of};
 use crate::verify::breaker::Breaker;
+use crate::verify::check::answers::{await_keys, compare_answers};
+use crate::verify::check::quiet::Quiet;
+use crate::verify::deployment::Deployment;
 use crate::verify::deployment::fill::{Filling, fill};
-use crate::verify::deployment::{Deployment, PREFIX};
 use crate::verify::history::scenarios::History;
 use crate::verify::history::{Chapter, Extra};
-use crate::verify::http::{self, QUERY_LEN_MAX};
-use crate::verify::judge::{Findings, Look, Promise, Round, Violation, Watcher, judge};
-use crate::verify::lag::Lag;
+use crate::verify::judge::judge;
 use crate::verify::narrator::Narrator;
 use crate::verify::plan::Plan;
-use crate::verify::record::{Facts, Told, Us, User, us};
 use crate::verify::report::Report;
 use crate::verify::story;
-use crate::verify::truth::{HEAL, Rules};
-use crate::verify::world::{Endpoint, Record, World, user_of};
-
-/// Beyond the last deadline, so that what is judged is not at its very edge.
-const QUIET_MARGIN: Us = 300_000;
-
-/// While waiting for quiet, something may still happen; it is waited for so often.
-const QUIET_TRIES: usize = 5;
+use crate::verify::world::World;
 
 /// So many tasks measure how late they are.
 const LATENESS_TASKS: usize = 4;
-
-/// How often is looked whether the keys are back.
-const KEYS_LOOK: Duration = Duration::from_millis(100);
 
 /// Runs the check. Its processes end when this returns.
 pub(crate) async fn check(args: &VerifyArgs, plan: Plan) -> Result<Report> {
@@ -54,7 +40,7 @@ pub(crate) async fn check(args: &VerifyArgs, plan: Plan) -> Result<Report> {
         narrator.say(&format!("logs are kept in {}", deployment.keep_logs().display()));
     }
     let deployment = Arc::new(deployment);
-    let world = Arc::new(world(args, &plan.limits, &history, &deployment, epoch).await?);
+    let world = Arc::new(World::new(args, &plan.limits, &history, &deployment, epoch).await?);
     narrator.say(&summary(args, &plan, &history, &deployment));
     for (filling, count) in [(Filling::Users, args.other_users), (Filling::Keys, args.other_keys)] {
         let what = format!("filling Redis with {filling:?}").to_lowercase();
@@ -94,35 +80,6 @@ pub(crate) async fn check(args: &VerifyArgs, plan: Plan) -> Result<Report> {
     Ok(check.report)
 }
 
-async fn world(
-    args: &VerifyArgs,
-    limits: &Limits,
-    history: &History,
-    deployment: &Deployment,
-    epoch: Instant,
-) -> Result<World> {
-    let mut endpoints = Vec::new();
-    for gateway in deployment.gateways() {
-        let addr = gateway.lock().await.addr();
-        endpoints.push(Endpoint { url: format!("ws://{addr}/ws").parse()?, addr });
-    }
-    let addresses = history.users.div_ceil(crate::plan::CONNECTIONS_PER_ADDRESS);
-    Ok(World {
-        epoch,
-        rules: Rules { heartbeat: us(args.heartbeat), ttl: us(args.ttl), grace: us(args.grace) },
-        heartbeat: args.heartbeat,
-        watching: history.watching,
-        endpoints,
-        sources: Sources::new(addresses, &limits.ports, fastrand::u64(..)),
-        records: Mutex::default(),
-        faults: Mutex::default(),
-        lag: Mutex::new(Lag::default()),
-        states: Count::default(),
-        living: AtomicU64::new(0),
-        refusals: Kinds::default(),
-    })
-}
-
 fn summary(args: &VerifyArgs, plan: &Plan, history: &History, deployment: &Deployment) -> String {
     let store = deployment.backing.as_ref();
     let store = store.map_or_else(|| "its own memory".to_owned(), |store| store.lock().describe());
@@ -152,12 +109,6 @@ struct Check {
     report: Report,
 }
 
-/// A round when it is quiet: what is judged, and the views as they are then.
-struct Quiet {
-    round: Round,
-    records: Vec<Arc<Record>>,
-}
-
 impl Check {
     async fn play(&mut self, chapters: Vec<Chapter>) -> Result<()> {
         let count = chapters.len();
@@ -171,8 +122,8 @@ impl Check {
                 self.look_for_keys().await?;
             }
             self.narrator.enter("waiting until every view must be the truth");
-            let quiet = self.wait_for_quiet().await;
-            self.judge(&quiet).await?;
+            let quiet = Quiet::wait(&self.world).await;
+            self.judge(quiet).await?;
             for actor in &mut self.actors {
                 actor.forget_frozen();
             }
@@ -198,169 +149,42 @@ impl Check {
         Ok(())
     }
 
-    /// Every user who is online has a key again in time.
-    async fn look_for_keys(&mut self) -> Result<()> {
-        let healed = self.world.faults.lock().iter().filter_map(|fault| fault.healed).max();
-        let healed = healed.context("Redis was away in this round")?;
-        let pattern = format!("{PREFIX}:*:user:user-*");
-        let expected = self.online_users();
-        loop {
-            let pattern = pattern.clone();
-            let count =
-                self.breaker.deployment.with_backing(move |redis| redis.count_keys(&pattern));
-            let (count, now) = (count.await??, self.world.now());
-            if count >= expected {
-                self.report.keys_back.latest(now - healed);
-                let took = Duration::from_micros(now - healed);
-                self.narrator.say(&format!("all {expected} keys are back after {took:.1?}"));
-                return Ok(());
-            }
-            if now > healed + HEAL {
-                let what = format!("{count} of {expected} users have a key 5 s after the return");
-                let promise = Promise::KeysMissing;
-                let broken = Violation { promise, user: None, watcher: None, at: now, what };
-                self.report.add_violation(&broken, String::new);
-                return Ok(());
-            }
-            sleep(KEYS_LOOK).await;
-        }
-    }
-
-    fn online_users(&self) -> usize {
-        let records = self.world.records.lock();
-        let living = |record: &&Arc<Record>| record.facts.lock().is_living();
-        let users: std::collections::HashSet<User> =
-            records.iter().filter(living).map(|record| record.facts.lock().user).collect();
-        users.len()
-    }
-
-    /// Waits until nothing that happened can still be on its way to anybody.
-    async fn wait_for_quiet(&self) -> Quiet {
-        for _ in 0..QUIET_TRIES {
-            let last = self.gather(false).round.last_deadline(&self.world.rules);
-            let quiet_at = last + QUIET_MARGIN + self.world.lag.lock().around(self.world.now());
-            if quiet_at <= self.world.now() {
-                break;
-            }
-            self.world.wait_until(quiet_at).await;
-        }
-        self.gather(true)
-    }
-
-    /// All that was written down so far. What watchers were told is taken out with `take`.
-    fn gather(&self, take: bool) -> Quiet {
-        let end = self.world.now();
-        let records = self.world.records.lock().clone();
-        let mut sessions: HashMap<User, Vec<Facts>> = HashMap::new();
-        let mut watchers = Vec::new();
-        for record in &records {
-            let facts = record.facts.lock().clone();
-            if take {
-                let mut told = record.told.lock();
-                let until = told.deaf.unwrap_or(Us::MAX);
-                let (seen, backward) = told.take(end);
-                watchers.push(Watcher {
-                    user: facts.user,
-                    place: facts.place,
-                    seen,
-                    backward,
-                    stalls: told.stalls.clone(),
-                    until,
-                });
-            }
-            sessions.entry(facts.user).or_default().push(facts);
-        }
-        let faults = self.world.faults.lock().clone();
-        Quiet { round: Round { end, sessions, faults, watchers }, records }
-    }
-
-    async fn judge(&mut self, quiet: &Quiet) -> Result<()> {
-        let world = self.world.clone();
-        let looks: HashMap<User, Look> = (0..self.actors.len() as User)
-            .filter_map(|user| {
-                let sessions = quiet.round.sessions.get(&user).map_or(&[][..], Vec::as_slice);
-                Some((user, Look::of(sessions)?))
-            })
-            .collect();
-        let mut findings = judge(&world.rules, &world.lag.lock(), &quiet.round);
-        self.compare_views(quiet, &looks, &mut findings);
-        self.compare_answers(&looks, &mut findings).await?;
-        let before = self.report.violations();
+    async fn judge(&mut self, quiet: Quiet) -> Result<()> {
+        let rules = self.world.rules;
+        let lag = self.world.lag.lock().clone();
+        let looks = quiet.looks(self.actors.len() as u32);
+        let views = quiet.compare_views(&looks);
+        let answers = compare_answers(&self.world, &looks).await;
+        // Not in a task of the clients' threads, which must go on with their heartbeats.
+        let judged = spawn_blocking(move || (judge(&rules, &lag, &quiet.round), quiet.round));
+        let (mut findings, round) = judged.await.context("judging")?;
+        self.report.views += views.count;
+        self.report.answers += answers.count;
+        findings.violations.extend(views.violations);
+        findings.violations.extend(answers.violations);
         for violation in &findings.violations {
-            self.report.add_violation(violation, || story::tell(violation, &quiet.round));
+            self.report.add_violation(violation, || story::tell(violation, &round));
         }
         self.report.add(&findings);
-        let broken = self.report.violations() - before;
-        let verdict = if broken == 0 { "all promises kept" } else { "PROMISES BROKEN" };
+        let verdict = match findings.violations.len() {
+            0 => "all promises kept".to_owned(),
+            times => format!("PROMISES BROKEN, {times} times"),
+        };
         self.narrator.say(&format!(
-            "judged  {} states, {} presences, {} absences, {} returns in time: {verdict}{}",
-            findings.states,
-            findings.presences,
-            findings.absences,
-            findings.returns,
-            if broken == 0 { String::new() } else { format!(" ({broken} times)") },
+            "judged  {} states, {} presences, {} absences, {} returns in time: {verdict}",
+            findings.states, findings.presences, findings.absences, findings.returns,
         ));
         Ok(())
     }
 
-    /// Every view of every connection that lives.
-    fn compare_views(
-        &mut self,
-        quiet: &Quiet,
-        looks: &HashMap<User, Look>,
-        findings: &mut Findings,
-    ) {
-        for (number, record) in quiet.records.iter().enumerate() {
-            let facts = record.facts.lock().clone();
-            if !facts.is_living() || facts.welcome.is_none() {
-                continue;
+    async fn look_for_keys(&mut self) -> Result<()> {
+        match await_keys(&self.world, &self.breaker.deployment).await? {
+            Ok(took) => {
+                self.report.keys_back.latest(took);
+                let took = Duration::from_micros(took);
+                self.narrator.say(&format!("all keys are back after {took:.1?}"));
             }
-            let told: &Told = &record.told.lock();
-            for (user, state) in &told.view {
-                let Some(look) = looks.get(user) else { continue };
-                self.report.views += 1;
-                let wrong = match state {
-                    None => Some("its watch was never answered".to_owned()),
-                    Some(state) => look.mismatch(state),
-                };
-                if let Some(what) = wrong {
-                    findings.violations.push(Violation {
-                        promise: Promise::LostChange,
-                        user: Some(*user),
-                        watcher: Some(number),
-                        at: quiet.round.end,
-                        what,
-                    });
-                }
-            }
-        }
-    }
-
-    /// What every gateway tells a backend.
-    async fn compare_answers(
-        &mut self,
-        looks: &HashMap<User, Look>,
-        findings: &mut Findings,
-    ) -> Result<()> {
-        let users: Vec<User> = looks.keys().copied().collect();
-        for (place, endpoint) in self.world.endpoints.iter().enumerate() {
-            for batch in users.chunks(QUERY_LEN_MAX) {
-                let states = http::query(endpoint.addr, batch).await;
-                let states = states.with_context(|| format!("asking gateway {}", place + 1))?;
-                self.report.answers += states.len() as u64;
-                for state in states {
-                    let user = user_of(&state.user).context("a user that nobody asked for")?;
-                    if let Some(what) = looks.get(&user).and_then(|look| look.mismatch(&state)) {
-                        findings.violations.push(Violation {
-                            promise: Promise::WrongAnswer,
-                            user: Some(user),
-                            watcher: None,
-                            at: self.world.now(),
-                            what: format!("gateway {}: {what}", place + 1),
-                        });
-                    }
-                }
-            }
+            Err(violation) => self.report.add_violation(&violation, String::new),
         }
         Ok(())
     }

@@ -18,7 +18,7 @@ struct Slot {
 }
 
 /// Lateness by time.
-#[derive(Debug, Default)]
+#[derive(Clone, Debug, Default)]
 pub(crate) struct Lag {
     slots: Vec<Slot>,
 }

@@ -9,7 +9,6 @@ use serde::Serialize;
 
 use crate::verify::args::{Scenario, StoreArg, VerifyArgs, name_of};
 use crate::verify::judge::{Extreme, Findings, Promise, Violation, secs};
-use crate::verify::record::us;
 use crate::verify::truth::{Cause, Rules};
 
 /// So often the history is told for each promise that was broken, of different users.
@@ -72,8 +71,6 @@ pub(crate) struct Story {
 
 impl Report {
     pub(crate) fn new(args: &VerifyArgs) -> Self {
-        let rules =
-            Rules { heartbeat: us(args.heartbeat), ttl: us(args.ttl), grace: us(args.grace) };
         Self {
             stopped: false,
             seconds: 0.0,
@@ -97,7 +94,7 @@ impl Report {
             broken: BTreeMap::new(),
             stories: Vec::new(),
             refusals: BTreeMap::new(),
-            rules,
+            rules: Rules::of(args),
             online_us: Vec::new(),
         }
     }

@@ -21,7 +21,12 @@
 //!   was not told to anybody yet dies with its gateway.
 //! - A gateway that was stopped could not hear: silence counts from later by as long.
 
-use crate::verify::record::{Ending, Facts, Fault, FaultKind, Moment, Place, Span, Us};
+mod departure;
+mod spans;
+
+use crate::verify::args::VerifyArgs;
+use crate::verify::record::{Facts, Fault, FaultKind, Moment, Place, Span, Us, us};
+use spans::{absences, cut, end_holds_by_bye, returns};
 
 /// How soon a change is told, and how much later than a deadline.
 pub(crate) const PROMPT: Us = 1_000_000;
@@ -31,9 +36,6 @@ pub(crate) const HEAL: Us = 5_000_000;
 
 /// A return must be told to the store before the loss is final: so long before, it surely is.
 pub(crate) const RETURN_MARGIN: Us = 250_000;
-
-/// A TCP connection that breaks because of a kill breaks at most so long after it.
-const BREAK_MAX: Us = 2_000_000;
 
 /// The times that a deployment promises by.
 #[derive(Clone, Copy, Debug)]
@@ -108,6 +110,10 @@ pub(crate) struct Timeline {
 }
 
 impl Rules {
+    pub(crate) fn of(args: &VerifyArgs) -> Self {
+        Self { heartbeat: us(args.heartbeat), ttl: us(args.ttl), grace: us(args.grace) }
+    }
+
     /// How long after a fault its excuse ends.
     pub(crate) fn relief(&self) -> Us {
         HEAL + self.grace
@@ -129,74 +135,6 @@ impl Rules {
             returns: returns(sessions, &departures),
             absent: absences(sessions, &departures),
             present,
-        }
-    }
-
-    /// When a session stops counting; none while it lives.
-    pub(crate) fn departure(
-        &self,
-        facts: &Facts,
-        faults: &[Fault],
-        watcher: Place,
-    ) -> Option<Departure> {
-        let (end, ending) = facts.end?;
-        let Self { ttl, grace, .. } = *self;
-        let silent = facts.beat.after + ttl;
-        let killed = faults.iter().find(|fault| kills(fault, facts.place, end));
-        let (cause, from, not_before, latest) = match (ending, killed) {
-            (Ending::Bye, _) => (Cause::Bye, end, end.after, end.by + PROMPT),
-            (Ending::Closed, _) => (Cause::Closed, end, end.after + grace, end.by + grace + PROMPT),
-            (Ending::Frozen, _) | (Ending::Cut(Some(NO_HEARTBEAT)), None) => {
-                let deaf = deaf_time(faults, facts.place, facts.beat.by, ttl);
-                (
-                    Cause::Silent,
-                    facts.beat,
-                    silent,
-                    (facts.beat.by + ttl + grace + PROMPT).saturating_add(deaf),
-                )
-            }
-            (Ending::Cut(_), Some(kill)) => {
-                let heard = facts.heard_before(kill.from.after) + ttl;
-                (Cause::GatewayLost, kill.from, heard, kill.from.by + ttl + grace + PROMPT)
-            }
-            (Ending::Cut(_), None) => {
-                let heard = facts.beat_before + ttl;
-                (Cause::Drained, end, heard, end.by + ttl + grace + PROMPT)
-            }
-        };
-        let mut departure = Departure { cause, from, not_before, latest, excuse: None };
-        self.move_by_faults(&mut departure, facts, faults, watcher);
-        Some(departure)
-    }
-
-    fn move_by_faults(
-        &self,
-        departure: &mut Departure,
-        facts: &Facts,
-        faults: &[Fault],
-        watcher: Place,
-    ) {
-        let left_behind = matches!(departure.cause, Cause::GatewayLost | Cause::Drained);
-        let start = departure.from.after;
-        for fault in faults {
-            let untold = is_death(fault, facts.place)
-                && fault.from.after <= departure.latest
-                && fault.until() >= start;
-            if untold && departure.cause != Cause::GatewayLost {
-                let lapsed = fault.from.by.max(departure.from.by) + self.ttl + self.grace + PROMPT;
-                if lapsed > departure.latest {
-                    (departure.latest, departure.excuse) = (lapsed, Some(Excuse::Untold));
-                }
-            }
-            let lost = fault.kind == FaultKind::RedisKill && left_behind;
-            if lost && fault.from.by >= start && fault.from.after < departure.not_before {
-                departure.not_before = fault.from.after;
-            }
-            let here = [facts.place, watcher];
-            if let Some(excused) = self.excuse(fault, here, start, departure.latest) {
-                (departure.latest, departure.excuse) =
-                    (excused, Some(Excuse::Healed(fault.until())));
-            }
         }
     }
 
@@ -274,16 +212,6 @@ impl Rules {
     }
 }
 
-impl Facts {
-    /// The last sign of life that a gateway which was gone at `gone` can have heard.
-    fn heard_before(&self, gone: Us) -> Us {
-        if self.beat.after <= gone { self.beat.after } else { self.beat_before.min(gone) }
-    }
-}
-
-/// The close code of a session that was silent for the TTL.
-const NO_HEARTBEAT: u16 = 4004;
-
 fn is_at(fault: &Fault, kind: FaultKind, facts: &Facts) -> bool {
     fault.kind == kind && fault.place == Some(facts.place)
 }
@@ -292,96 +220,6 @@ fn is_at(fault: &Fault, kind: FaultKind, facts: &Facts) -> bool {
 fn is_death(fault: &Fault, place: Place) -> bool {
     matches!(fault.kind, FaultKind::GatewayKill | FaultKind::GatewayRestart)
         && fault.place == Some(place)
-}
-
-/// A session that broke at `end` did so because its gateway was killed.
-fn kills(fault: &Fault, place: Place, end: Moment) -> bool {
-    fault.kind == FaultKind::GatewayKill
-        && fault.place == Some(place)
-        && fault.from.after <= end.by
-        && end.after <= fault.from.by + BREAK_MAX
-}
-
-/// For how long the gateway was stopped while it should have noticed a silence.
-fn deaf_time(faults: &[Fault], place: Place, silent_since: Us, ttl: Us) -> Us {
-    let pauses = faults.iter().filter(|fault| fault.kind == FaultKind::GatewayPause);
-    let mut deaf: Us = 0;
-    for pause in pauses.filter(|pause| pause.place == Some(place)) {
-        let noticed = (silent_since + ttl).saturating_add(deaf);
-        if pause.from.after <= noticed && pause.until() > silent_since {
-            let stopped = pause.until().saturating_sub(pause.from.after.max(silent_since));
-            deaf = deaf.saturating_add(stopped);
-        }
-    }
-    deaf
-}
-
-fn end_holds_by_bye(sessions: &[&Facts], departures: &mut [Option<Departure>]) {
-    for bye in sessions.iter().filter_map(|facts| facts.end) {
-        let (at, Ending::Bye) = bye else { continue };
-        for (facts, departure) in sessions.iter().zip(departures.iter_mut()) {
-            let ended = facts.end.is_some_and(|(end, _)| end.after <= at.by);
-            if let Some(departure) = departure.as_mut().filter(|_| ended) {
-                departure.not_before = departure.not_before.min(at.after);
-            }
-        }
-    }
-}
-
-/// Takes `[start, end)` out of the spans.
-fn cut(spans: &mut Vec<Span>, start: Us, end: Us) {
-    let rest = |span: &Span| {
-        [
-            Span { start: span.start, end: span.end.min(start) },
-            Span { start: span.start.max(end), end: span.end },
-        ]
-    };
-    *spans = spans.iter().flat_map(rest).filter(|span| !span.is_empty()).collect();
-}
-
-/// The times in which no session can be taken for alive.
-fn absences(sessions: &[&Facts], departures: &[Option<Departure>]) -> Vec<Absence> {
-    let mut possible: Vec<(Span, Option<Departure>)> = Vec::new();
-    for (facts, departure) in sessions.iter().zip(departures) {
-        let end = departure.map_or(Us::MAX, |departure| departure.latest);
-        possible.push((Span { start: facts.hello, end }, *departure));
-    }
-    possible.sort_unstable_by_key(|(span, _)| span.start);
-    let mut absences = Vec::new();
-    let (mut gone, mut last) = (0, None);
-    for (span, departure) in possible {
-        if span.start > gone {
-            absences.push(Absence { span: Span { start: gone, end: span.start }, after: last });
-        }
-        let began = |departure: Option<Departure>| departure.map(|departure| departure.from.by);
-        if (span.end, began(departure)) > (gone, began(last)) {
-            (gone, last) = (span.end, departure);
-        }
-    }
-    if gone < Us::MAX {
-        absences.push(Absence { span: Span { start: gone, end: Us::MAX }, after: last });
-    }
-    absences
-}
-
-/// When the user's last session was lost, and another began in time.
-fn returns(sessions: &[&Facts], departures: &[Option<Departure>]) -> Vec<(Us, Us)> {
-    let mut returns = Vec::new();
-    for (facts, departure) in sessions.iter().zip(departures) {
-        let (Some((end, _)), Some(departure)) = (facts.end, departure) else { continue };
-        let covered = sessions.iter().any(|other| {
-            other.welcome.is_some_and(|welcome| welcome <= end.after)
-                && other.end.is_none_or(|(other, _)| other.after > end.after)
-        });
-        let back = sessions.iter().filter_map(|other| other.welcome);
-        let back = back.filter(|welcome| *welcome > end.after).min();
-        if let Some(back) = back.filter(|back| back + RETURN_MARGIN <= departure.not_before)
-            && !covered
-        {
-            returns.push((end.after, back));
-        }
-    }
-    returns
 }
 
 #[cfg(test)]

@@ -6,16 +6,21 @@ use std::sync::Arc;
 use std::sync::atomic::AtomicU64;
 use std::time::Duration;
 
+use anyhow::Result;
 use http::Uri;
 use parking_lot::Mutex;
 use presence_protocol::{Format, UserId};
 use tokio::time::{Instant, MissedTickBehavior, interval, sleep_until};
 
 use crate::dial::Route;
+use crate::limits::Limits;
+use crate::plan::CONNECTIONS_PER_ADDRESS;
 use crate::sources::Sources;
 use crate::tally::{Count, Kinds};
+use crate::verify::args::VerifyArgs;
 use crate::verify::deployment::Deployment;
 use crate::verify::history::Watching;
+use crate::verify::history::scenarios::History;
 use crate::verify::lag::Lag;
 use crate::verify::record::{Facts, Fault, Place, Told, Us, User, us};
 use crate::verify::starved::Starved;
@@ -66,6 +71,35 @@ pub(crate) struct World {
 }
 
 impl World {
+    pub(crate) async fn new(
+        args: &VerifyArgs,
+        limits: &Limits,
+        history: &History,
+        deployment: &Deployment,
+        epoch: Instant,
+    ) -> Result<Self> {
+        let mut endpoints = Vec::new();
+        for gateway in deployment.gateways() {
+            let addr = gateway.lock().await.addr();
+            endpoints.push(Endpoint { url: format!("ws://{addr}/ws").parse()?, addr });
+        }
+        let addresses = history.users.div_ceil(CONNECTIONS_PER_ADDRESS);
+        Ok(Self {
+            epoch,
+            rules: Rules::of(args),
+            heartbeat: args.heartbeat,
+            watching: history.watching,
+            endpoints,
+            sources: Sources::new(addresses, &limits.ports, fastrand::u64(..)),
+            records: Mutex::default(),
+            faults: Mutex::default(),
+            lag: Mutex::default(),
+            states: Count::default(),
+            living: AtomicU64::new(0),
+            refusals: Kinds::default(),
+        })
+    }
+
     pub(crate) fn now(&self) -> Us {
         us(self.epoch.elapsed())
     }

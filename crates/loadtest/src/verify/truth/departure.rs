@@ -1,0 +1,109 @@
+//! When a session stops counting: the table of the promised times, and what faults make of it. Pure.
+
+use crate::verify::record::{Ending, Facts, Fault, FaultKind, Moment, Place, Us};
+use crate::verify::truth::{Cause, Departure, Excuse, PROMPT, Rules, is_death};
+
+/// A TCP connection that breaks because of a kill breaks at most so long after it.
+const BREAK_MAX: Us = 2_000_000;
+
+/// The close code of a session that was silent for the TTL.
+const NO_HEARTBEAT: u16 = 4004;
+
+impl Rules {
+    /// When a session stops counting; none while it lives.
+    pub(super) fn departure(
+        &self,
+        facts: &Facts,
+        faults: &[Fault],
+        watcher: Place,
+    ) -> Option<Departure> {
+        let (end, ending) = facts.end?;
+        let Self { ttl, grace, .. } = *self;
+        let silent = facts.beat.after + ttl;
+        let killed = faults.iter().find(|fault| kills(fault, facts.place, end));
+        let (cause, from, not_before, latest) = match (ending, killed) {
+            (Ending::Bye, _) => (Cause::Bye, end, end.after, end.by + PROMPT),
+            (Ending::Closed, _) => (Cause::Closed, end, end.after + grace, end.by + grace + PROMPT),
+            (Ending::Frozen, _) | (Ending::Cut(Some(NO_HEARTBEAT)), None) => {
+                let deaf = deaf_time(faults, facts.place, facts.beat.by, ttl);
+                (
+                    Cause::Silent,
+                    facts.beat,
+                    silent,
+                    (facts.beat.by + ttl + grace + PROMPT).saturating_add(deaf),
+                )
+            }
+            (Ending::Cut(_), Some(kill)) => {
+                let heard = facts.heard_before(kill.from.after) + ttl;
+                (Cause::GatewayLost, kill.from, heard, kill.from.by + ttl + grace + PROMPT)
+            }
+            (Ending::Cut(_), None) => {
+                let heard = facts.beat_before + ttl;
+                (Cause::Drained, end, heard, end.by + ttl + grace + PROMPT)
+            }
+        };
+        let mut departure = Departure { cause, from, not_before, latest, excuse: None };
+        self.move_by_faults(&mut departure, facts, faults, watcher);
+        Some(departure)
+    }
+
+    fn move_by_faults(
+        &self,
+        departure: &mut Departure,
+        facts: &Facts,
+        faults: &[Fault],
+        watcher: Place,
+    ) {
+        let left_behind = matches!(departure.cause, Cause::GatewayLost | Cause::Drained);
+        let start = departure.from.after;
+        for fault in faults {
+            let untold = is_death(fault, facts.place)
+                && fault.from.after <= departure.latest
+                && fault.until() >= start;
+            if untold && departure.cause != Cause::GatewayLost {
+                let lapsed = fault.from.by.max(departure.from.by) + self.ttl + self.grace + PROMPT;
+                if lapsed > departure.latest {
+                    (departure.latest, departure.excuse) = (lapsed, Some(Excuse::Untold));
+                }
+            }
+            let lost = fault.kind == FaultKind::RedisKill && left_behind;
+            if lost && fault.from.by >= start && fault.from.after < departure.not_before {
+                departure.not_before = fault.from.after;
+            }
+            let here = [facts.place, watcher];
+            if let Some(excused) = self.excuse(fault, here, start, departure.latest) {
+                (departure.latest, departure.excuse) =
+                    (excused, Some(Excuse::Healed(fault.until())));
+            }
+        }
+    }
+}
+
+impl Facts {
+    /// The last sign of life that a gateway which was gone at `gone` can have heard.
+    fn heard_before(&self, gone: Us) -> Us {
+        if self.beat.after <= gone { self.beat.after } else { self.beat_before.min(gone) }
+    }
+}
+
+/// A session that broke at `end` did so because its gateway was killed.
+fn kills(fault: &Fault, place: Place, end: Moment) -> bool {
+    fault.kind == FaultKind::GatewayKill
+        && fault.place == Some(place)
+        && fault.from.after <= end.by
+        && end.after <= fault.from.by + BREAK_MAX
+}
+
+/// For how long the gateway was stopped while it should have noticed a silence.
+fn deaf_time(faults: &[Fault], place: Place, silent_since: Us, ttl: Us) -> Us {
+    let pauses = faults.iter().filter(|fault| fault.kind == FaultKind::GatewayPause);
+    let mut deaf: Us = 0;
+    for pause in pauses.filter(|pause| pause.place == Some(place)) {
+        let noticed = (silent_since + ttl).saturating_add(deaf);
+        if pause.from.after <= noticed && pause.until() > silent_since {
+            let stopped = pause.until().saturating_sub(pause.from.after.max(silent_since));
+            deaf = deaf.saturating_add(stopped);
+        }
+    }
+    deaf
+}

@@ -1,0 +1,73 @@
+//! What the departures of a user's sessions amount to. Pure.
+
+use crate::verify::record::{Ending, Facts, Span, Us};
+use crate::verify::truth::{Absence, Departure, RETURN_MARGIN};
+
+/// A `bye` also ends what is held back of sessions that ended before it.
+pub(super) fn end_holds_by_bye(sessions: &[&Facts], departures: &mut [Option<Departure>]) {
+    for bye in sessions.iter().filter_map(|facts| facts.end) {
+        let (at, Ending::Bye) = bye else { continue };
+        for (facts, departure) in sessions.iter().zip(departures.iter_mut()) {
+            let ended = facts.end.is_some_and(|(end, _)| end.after <= at.by);
+            if let Some(departure) = departure.as_mut().filter(|_| ended) {
+                departure.not_before = departure.not_before.min(at.after);
+            }
+        }
+    }
+}
+
+/// Takes `[start, end)` out of the spans.
+pub(super) fn cut(spans: &mut Vec<Span>, start: Us, end: Us) {
+    let rest = |span: &Span| {
+        [
+            Span { start: span.start, end: span.end.min(start) },
+            Span { start: span.start.max(end), end: span.end },
+        ]
+    };
+    *spans = spans.iter().flat_map(rest).filter(|span| !span.is_empty()).collect();
+}
+
+/// The times in which no session can be taken for alive.
+pub(super) fn absences(sessions: &[&Facts], departures: &[Option<Departure>]) -> Vec<Absence> {
+    let mut possible: Vec<(Span, Option<Departure>)> = Vec::new();
+    for (facts, departure) in sessions.iter().zip(departures) {
+        let end = departure.map_or(Us::MAX, |departure| departure.latest);
+        possible.push((Span { start: facts.hello, end }, *departure));
+    }
+    possible.sort_unstable_by_key(|(span, _)| span.start);
+    let mut absences = Vec::new();
+    let (mut gone, mut last) = (0, None);
+    for (span, departure) in possible {
+        if span.start > gone {
+            absences.push(Absence { span: Span { start: gone, end: span.start }, after: last });
+        }
+        let began = |departure: Option<Departure>| departure.map(|departure| departure.from.by);
+        if (span.end, began(departure)) > (gone, began(last)) {
+            (gone, last) = (span.end, departure);
+        }
+    }
+    if gone < Us::MAX {
+        absences.push(Absence { span: Span { start: gone, end: Us::MAX }, after: last });
+    }
+    absences
+}
+
+/// When the user's last session was lost, and another began in time.
+pub(super) fn returns(sessions: &[&Facts], departures: &[Option<Departure>]) -> Vec<(Us, Us)> {
+    let mut returns = Vec::new();
+    for (facts, departure) in sessions.iter().zip(departures) {
+        let (Some((end, _)), Some(departure)) = (facts.end, departure) else { continue };
+        let covered = sessions.iter().any(|other| {
+            other.welcome.is_some_and(|welcome| welcome <= end.after)
+                && other.end.is_none_or(|(other, _)| other.after > end.after)
+        });
+        let back = sessions.iter().filter_map(|other| other.welcome);
+        let back = back.filter(|welcome| *welcome > end.after).min();
+        if let Some(back) = back.filter(|back| back + RETURN_MARGIN <= departure.not_before)
+            && !covered
+        {
+            returns.push((end.after, back));
+        }
+    }
+    returns
+}
