@@ -77,26 +77,30 @@ pub(crate) struct Round {
     /// Until when it is judged.
     pub(crate) end: Us,
     pub(crate) sessions: HashMap<User, Vec<Facts>>,
+    /// The last time that anybody asked to watch.
+    pub(crate) asked: Us,
     pub(crate) faults: Vec<Fault>,
     pub(crate) watchers: Vec<Watcher>,
 }
 
 impl Round {
-    /// When the last thing is due that must still be told to somebody.
+    /// When the last thing is due that must still be told to somebody: also that one of several
+    /// sessions began or ended, since devices and status are told as well.
     pub(crate) fn last_deadline(&self, rules: &Rules) -> Us {
-        let places = self.sessions.values().flatten().map(|facts| facts.place);
-        let places: BTreeSet<Place> = places.collect();
+        let places: BTreeSet<Place> =
+            self.sessions.values().flatten().map(|facts| facts.place).collect();
         let mut last = 0;
         for sessions in self.sessions.values() {
-            let sessions: Vec<&Facts> = sessions.iter().collect();
+            let all: Vec<&Facts> = sessions.iter().collect();
             for &place in &places {
-                let timeline = rules.timeline(&sessions, &self.faults, place);
+                let timeline = rules.timeline(&all, &self.faults, place);
                 let present = timeline.present.iter().map(|presence| presence.span.start);
-                let absent = timeline.absent.iter().map(|absence| absence.span.start);
-                last = present.chain(absent).max().unwrap_or(0).max(last);
+                let settled = all.iter().map(|facts| rules.settled(facts, &self.faults, place));
+                last = present.chain(settled).max().unwrap_or(0).max(last);
             }
         }
-        last
+        let answered = places.iter().map(|&place| rules.answered(self.asked, &self.faults, place));
+        answered.max().unwrap_or(0).max(last)
     }
 }
 

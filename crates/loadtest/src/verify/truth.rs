@@ -138,6 +138,20 @@ impl Rules {
         }
     }
 
+    /// When the end of a session, or its beginning, must be known to everybody.
+    pub(crate) fn settled(&self, facts: &Facts, faults: &[Fault], watcher: Place) -> Us {
+        let departure = self.departure(facts, faults, watcher);
+        let begun = facts.welcome.unwrap_or(facts.hello);
+        let changed = facts.status.as_ref().map_or(begun, |status| status.set.by.max(begun));
+        let told = self.told(changed, faults, [facts.place, watcher]).0;
+        departure.map_or(told, |departure| departure.latest.max(told))
+    }
+
+    /// When what was asked of a gateway at `asked` must be answered.
+    pub(crate) fn answered(&self, asked: Us, faults: &[Fault], place: Place) -> Us {
+        self.told(asked, faults, [place; 2]).0
+    }
+
     /// Until when a change that began at `start` and was due by `latest` may be late.
     fn excuse(&self, fault: &Fault, places: [Place; 2], start: Us, latest: Us) -> Option<Us> {
         let touches = match fault.kind {

@@ -79,12 +79,14 @@ impl Quiet {
 
 fn facts_so_far(world: &World) -> Round {
     let mut sessions: HashMap<User, Vec<Facts>> = HashMap::new();
+    let mut asked = 0;
     for record in world.records.lock().iter() {
+        asked = record.told.lock().asked.max(asked);
         let facts = record.facts.lock().clone();
         sessions.entry(facts.user).or_default().push(facts);
     }
     let faults = world.faults.lock().clone();
-    Round { end: world.now(), sessions, faults, watchers: Vec::new() }
+    Round { end: world.now(), sessions, asked, faults, watchers: Vec::new() }
 }
 
 /// What a watcher was told in this round; the next begins with its view.

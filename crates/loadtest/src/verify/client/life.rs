@@ -130,7 +130,7 @@ impl Life {
                 self.record.facts.lock().status = Some(SetStatus { set, show, text });
             }
             Order::Watch(users) => {
-                self.record.told.lock().watch(&users);
+                self.record.told.lock().watch(after, &users);
                 let users = users.into_iter().map(user_id).collect();
                 self.send(&ClientMessage::Watch { users, id: None }).await?;
             }

@@ -38,6 +38,7 @@ fn round(sessions: Vec<Facts>, told: &[(u64, Sight)]) -> Round {
     };
     Round {
         end: 60_000 * MS,
+        asked: 0,
         sessions: HashMap::from([(BO, sessions)]),
         faults: Vec::new(),
         watchers: vec![watcher],
@@ -178,7 +179,7 @@ fn state(version: u64, show: Option<Show>, text: Option<&str>, devices: &[&str])
 #[test]
 fn a_version_that_goes_backwards_is_found_and_not_taken_over() {
     let mut told = Told::default();
-    told.watch(&[BO]);
+    told.watch(0, &[BO]);
     told.hear(1, BO, state(5, None, None, &[]));
     told.hear(2, BO, state(4, Some(Show::Away), None, &[]));
     assert_eq!(told.view[&BO].as_ref().unwrap().version, 5);
@@ -213,4 +214,10 @@ fn the_look_of_a_user_is_what_its_living_sessions_amount_to() {
     }
     laptop.status = status(8_900, Show::Busy);
     assert_eq!(Look::of(&[phone, laptop]).unwrap().status, None);
+}
+
+#[test]
+fn it_is_not_quiet_before_the_last_of_several_sessions_is_known_to_have_ended() {
+    let sessions = vec![session(1_000, Some((10_000, Ending::Frozen))), session(2_000, None)];
+    assert_eq!(round(sessions, &[]).last_deadline(&RULES), 15_500 * MS);
 }

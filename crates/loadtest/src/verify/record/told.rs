@@ -42,6 +42,8 @@ pub(crate) struct Told {
     pub(crate) backward: Vec<Backward>,
     /// None where the watch was not answered yet.
     pub(crate) view: HashMap<User, Option<UserState>>,
+    /// When it last asked to watch somebody.
+    pub(crate) asked: Us,
     /// When it stopped reading for good, if it did.
     pub(crate) deaf: Option<Us>,
     /// Times in which it did not read.
@@ -50,7 +52,8 @@ pub(crate) struct Told {
 }
 
 impl Told {
-    pub(crate) fn watch(&mut self, users: &[User]) {
+    pub(crate) fn watch(&mut self, at: Us, users: &[User]) {
+        self.asked = at;
         for user in users {
             self.view.entry(*user).or_default();
         }
