@@ -54,12 +54,12 @@ impl Rules {
         faults: &[Fault],
         watcher: Place,
     ) {
-        let left_behind = matches!(departure.cause, Cause::GatewayLost | Cause::Drained);
         let start = departure.from.after;
+        let mut deaths = faults.iter().filter(|fault| is_death(fault, facts.place));
+        let left_behind = matches!(departure.cause, Cause::GatewayLost | Cause::Drained)
+            || deaths.any(|death| is_around(death, start, departure.latest));
         for fault in faults {
-            let untold = is_death(fault, facts.place)
-                && fault.from.after <= departure.latest
-                && fault.until() >= start;
+            let untold = is_death(fault, facts.place) && is_around(fault, start, departure.latest);
             if untold && departure.cause != Cause::GatewayLost {
                 let lapsed = fault.from.by.max(departure.from.by) + self.ttl + self.grace + PROMPT;
                 if lapsed > departure.latest {
@@ -67,8 +67,8 @@ impl Rules {
                 }
             }
             let lost = fault.kind == FaultKind::RedisKill && left_behind;
-            if lost && fault.from.by >= start && fault.from.after < departure.not_before {
-                departure.not_before = fault.from.after;
+            if lost && is_around(fault, start, departure.not_before) {
+                departure.not_before = fault.from.after.max(start);
             }
             let here = [facts.place, watcher];
             if let Some(excused) = self.excuse(fault, here, start, departure.latest) {
@@ -84,6 +84,11 @@ impl Facts {
     fn heard_before(&self, gone: Us) -> Us {
         if self.beat.after <= gone { self.beat.after } else { self.beat_before.min(gone) }
     }
+}
+
+/// It began by the end of this time, and was not over at its beginning.
+fn is_around(fault: &Fault, start: Us, end: Us) -> bool {
+    fault.from.after <= end && fault.until() >= start
 }
 
 /// A session that broke at `end` did so because its gateway was killed.

@@ -165,6 +165,14 @@ fn what_a_dead_gateway_left_behind_may_be_lost_with_redis() {
         fault(FaultKind::RedisKill, None, 11_000, 12_000),
     ];
     assert_eq!(window(&sessions, &faults), (11_000, 18_000));
+    // It died while Redis was away, and could not tell it again.
+    let faults = [
+        fault(FaultKind::RedisKill, None, 9_500, 12_000),
+        fault(FaultKind::GatewayKill, Some(0), 10_000, 20_000),
+    ];
+    assert_eq!(window(&sessions, &faults), (10_000, 18_000));
+    let frozen = [session(0, Some((9_800, Ending::Frozen)))];
+    assert_eq!(window(&frozen, &faults).0, 9_500);
 }
 
 #[test]
