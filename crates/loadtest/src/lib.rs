@@ -6,8 +6,8 @@
 //!
 //! Read in this order: `args` and `plan` (what to do, and whether this machine can), `schedule`
 //! (when), `run` (does it), `sources`, `dial` and `connection` (one socket), `beat` (its
-//! heartbeats), `views` (what it knows), `tally` (what happened), `report` (what is told of it). `verify` is the other command: the promise
-//! check, with its own guide.
+//! heartbeats), `views` (what it knows), `tally` (what happened), `report` (what is told of it).
+//! `verify` is the other command: the promise check, with its own guide.
 
 pub mod args;
 mod limits;

@@ -32,12 +32,14 @@ mod narrator;
 mod report;
 mod story;
 
+use std::io::{IsTerminal, stdout};
 use std::process::ExitCode;
 
 use anyhow::{Context, Result};
 
 use args::VerifyArgs;
 use plan::Plan;
+use report::Paint;
 
 /// Runs a check; fails when a promise was broken.
 pub(crate) fn verify(args: &VerifyArgs) -> Result<ExitCode> {
@@ -46,7 +48,8 @@ pub(crate) fn verify(args: &VerifyArgs) -> Result<ExitCode> {
     let report = runtime.block_on(check::check(args, plan));
     runtime.shutdown_background();
     let report = report?;
-    print!("{}", report.table());
+    let paint = if stdout().is_terminal() { Paint::Coloured } else { Paint::Plain };
+    print!("{}", report.table(paint));
     if let Some(path) = &args.json {
         crate::write_json(&report, path).with_context(|| format!("writing {}", path.display()))?;
     }

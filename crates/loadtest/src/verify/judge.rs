@@ -50,6 +50,8 @@ pub(crate) enum Promise {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Violation {
     pub(crate) promise: Promise,
+    /// Why the user had left, where that is what came late.
+    pub(crate) cause: Option<Cause>,
     pub(crate) user: Option<User>,
     /// The connection that was told, as it is numbered in the round.
     pub(crate) watcher: Option<usize>,
@@ -200,6 +202,7 @@ fn lost_sockets(rules: &Rules, round: &Round, findings: &mut Findings) {
             let code = code.map_or_else(|| "no close frame".to_owned(), |code| code.to_string());
             findings.violations.push(Violation {
                 promise: Promise::SocketLost,
+                cause: None,
                 user: Some(facts.user),
                 watcher: None,
                 at: end.by,
@@ -215,6 +218,7 @@ impl Findings {
             self.states += 1;
             self.violations.push(Violation {
                 promise: Promise::Backward,
+                cause: None,
                 user: Some(backward.user),
                 watcher: Some(number),
                 at: backward.at,
@@ -223,9 +227,16 @@ impl Findings {
         }
     }
 
-    fn broken(&mut self, promise: Promise, view: &View<'_>, at: Us, what: String) {
+    fn broken(
+        &mut self,
+        promise: Promise,
+        cause: Option<Cause>,
+        view: &View<'_>,
+        at: Us,
+        what: String,
+    ) {
         let (user, watcher) = (Some(view.user), Some(view.number));
-        self.violations.push(Violation { promise, user, watcher, at, what });
+        self.violations.push(Violation { promise, cause, user, watcher, at, what });
     }
 }
 

@@ -6,6 +6,7 @@ mod table;
 use std::collections::BTreeMap;
 
 use serde::Serialize;
+pub(crate) use table::Paint;
 
 use crate::verify::args::{Scenario, StoreArg, VerifyArgs, name_of};
 use crate::verify::judge::{Extreme, Findings, Promise, Violation, secs};
@@ -32,6 +33,8 @@ pub(crate) struct Report {
     /// Entries of views that were compared with the truth once all was quiet.
     pub(crate) views: u64,
     pub(crate) answers: u64,
+    /// How often offline was later than promised, by its cause.
+    pub(crate) late: BTreeMap<Cause, u64>,
     pub(crate) latest: BTreeMap<Cause, Extreme>,
     pub(crate) earliest: BTreeMap<Cause, Extreme>,
     pub(crate) after_faults: Extreme,
@@ -84,6 +87,7 @@ impl Report {
             returns: 0,
             views: 0,
             answers: 0,
+            late: BTreeMap::new(),
             latest: BTreeMap::new(),
             earliest: BTreeMap::new(),
             after_faults: Extreme::default(),
@@ -119,6 +123,9 @@ impl Report {
     /// Counts a broken promise, and keeps the history of the first few.
     pub(crate) fn add_violation(&mut self, violation: &Violation, tell: impl FnOnce() -> String) {
         *self.broken.entry(violation.promise).or_default() += 1;
+        if let (Promise::LateOffline, Some(cause)) = (violation.promise, violation.cause) {
+            *self.late.entry(cause).or_default() += 1;
+        }
         let of_promise = |story: &&Story| story.promise == violation.promise;
         let told = |story: &Story| story.user == violation.user;
         let few = self.stories.iter().filter(of_promise).count() < STORIES_MAX;

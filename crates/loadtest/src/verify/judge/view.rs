@@ -91,7 +91,7 @@ impl View<'_> {
                 (Promise::EarlyOffline, format!("shown offline before {}", secs(presence.span.end)))
             }
         };
-        findings.broken(promise, self, seen.at, what);
+        findings.broken(promise, None, self, seen.at, what);
     }
 
     fn judge_online(&self, seen: &Seen, findings: &mut Findings) {
@@ -102,7 +102,7 @@ impl View<'_> {
             return;
         }
         let what = format!("shown online though gone since {}", secs(absence.span.start));
-        findings.broken(Promise::Ghost, self, seen.at, what);
+        findings.broken(Promise::Ghost, None, self, seen.at, what);
     }
 
     fn judge_presence(&self, presence: &Presence, findings: &mut Findings) {
@@ -125,7 +125,7 @@ impl View<'_> {
                 secs(presence.since),
                 secs(presence.span.start)
             );
-            findings.broken(Promise::LateOnline, self, due, what);
+            findings.broken(Promise::LateOnline, None, self, due, what);
         }
     }
 
@@ -165,7 +165,7 @@ impl View<'_> {
                 secs(absence.span.start)
             );
             let promise = if told.is_none() { Promise::Ghost } else { Promise::LateOffline };
-            findings.broken(promise, self, due, what);
+            findings.broken(promise, Some(departure.cause), self, due, what);
         }
     }
 

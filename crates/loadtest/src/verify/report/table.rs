@@ -10,27 +10,30 @@ use crate::verify::truth::{Cause, HEAL, PROMPT};
 /// When this tool was late by more, it is said.
 const LAG_WORTH_A_WORD_MS: f64 = 100.0;
 
-const ONLINE_AGAIN: &str = "shown offline though alive";
+/// Whether verdicts are coloured, as on a terminal.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Paint {
+    Plain,
+    Coloured,
+}
 
 impl Report {
     /// The whole report in lines.
-    pub(crate) fn table(&self) -> String {
+    pub(crate) fn table(&self, paint: Paint) -> String {
         let mut text = String::new();
-        self.write(&mut text).expect("a string takes any text");
+        self.write(&mut Table { text: &mut text, paint }).expect("a string takes any text");
         text
     }
 
-    fn write(&self, text: &mut String) -> fmt::Result {
-        self.write_stories(text)?;
-        writeln!(
-            text,
-            "\n{:<42}{:>10}{:>14}{:>14}  verdict",
-            "promise", "checked", "worst", "bound"
-        )?;
-        self.write_offline(text)?;
-        self.write_online(text)?;
-        self.write_counts(text)?;
-        self.write_end(text)
+    fn write(&self, table: &mut Table<'_>) -> fmt::Result {
+        self.write_stories(table.text)?;
+        let title = ["promise", "checked", "worst", "bound"];
+        let [promise, checked, worst, bound] = title;
+        writeln!(table.text, "\n{promise:<42}{checked:>10}{worst:>14}{bound:>14}  verdict")?;
+        self.write_offline(table)?;
+        self.write_online(table)?;
+        self.write_counts(table)?;
+        self.write_end(table)
     }
 
     fn write_stories(&self, text: &mut String) -> fmt::Result {
@@ -40,58 +43,59 @@ impl Report {
         Ok(())
     }
 
-    fn write_offline(&self, text: &mut String) -> fmt::Result {
+    fn write_offline(&self, table: &mut Table<'_>) -> fmt::Result {
         let (ttl, grace) = (self.rules.ttl, self.rules.grace);
         let rows = [
-            (Cause::Bye, "bye", 0, PROMPT),
-            (Cause::Closed, "its socket closed", grace, grace + PROMPT),
-            (Cause::Silent, "its last sign of life", ttl, ttl + grace + PROMPT),
-            (Cause::GatewayLost, "its gateway was killed", 0, ttl + grace + PROMPT),
-            (Cause::Drained, "its gateway sent it away", 0, ttl + grace + PROMPT),
+            (Cause::Bye, "bye", None, PROMPT),
+            (Cause::Closed, "its socket closed", Some(grace), grace + PROMPT),
+            (Cause::Silent, "its last sign of life", Some(ttl), ttl + grace + PROMPT),
+            (Cause::GatewayLost, "its gateway was killed", None, ttl + grace + PROMPT),
+            (Cause::Drained, "its gateway sent it away", None, ttl + grace + PROMPT),
         ];
-        let mut late = self.broken_times(Promise::LateOffline);
-        let mut early = self.broken_times(Promise::EarlyOffline);
         for (cause, after, not_before, bound) in rows {
-            if let Some(found) = self.latest.get(&cause) {
-                // A broken bound shows in its row; what a fault excused may be over it.
-                let broken = if found.worst_us > bound { std::mem::take(&mut late) } else { 0 };
+            let latest = self.latest.get(&cause).copied().unwrap_or_default();
+            let late = self.late.get(&cause).copied().unwrap_or(0);
+            if latest.checked + late > 0 {
                 let title = format!("offline after {after}, latest");
-                row(text, &title, found.checked, &ms(*found), &limit("≤", bound), broken)?;
+                table.row(&title, latest.checked, &ms(latest), &limit("≤", bound), late)?;
             }
-            if let Some(found) = self.earliest.get(&cause).filter(|_| not_before > 0) {
-                let broken =
-                    if found.worst_us < not_before { std::mem::take(&mut early) } else { 0 };
+            if let Some((found, not_before)) = self.earliest.get(&cause).zip(not_before) {
                 let title = format!("offline after {after}, earliest");
-                row(text, &title, found.checked, &ms(*found), &limit("≥", not_before), broken)?;
+                table.row(&title, found.checked, &ms(*found), &limit("≥", not_before), 0)?;
             }
         }
         if self.after_faults.checked > 0 {
-            let bound = limit("≤", HEAL + grace);
-            let found = self.after_faults;
-            row(text, "offline after a fault healed", found.checked, &ms(found), &bound, 0)?;
+            let (found, bound) = (self.after_faults, limit("≤", HEAL + grace));
+            table.row(
+                "offline after a fault healed, latest",
+                found.checked,
+                &ms(found),
+                &bound,
+                0,
+            )?;
         }
-        row(text, "offline later than promised", self.absences, &late.to_string(), "0", late)?;
-        row(text, "offline earlier than promised", self.absences, &early.to_string(), "0", early)
+        self.write_count(
+            table,
+            Promise::EarlyOffline,
+            "offline earlier than promised",
+            self.absences,
+        )
     }
 
-    fn write_online(&self, text: &mut String) -> fmt::Result {
+    fn write_online(&self, table: &mut Table<'_>) -> fmt::Result {
         let online = &self.online;
-        let late = self.broken_times(Promise::LateOnline);
-        if online.count > 0 {
-            let p50 = format!("{:.0} ms", online.p50_ms);
-            row(text, "online push, from hello, p50", online.count, &p50, "", 0)?;
-            let p99 = format!("{:.0} ms", online.p99_ms);
-            row(text, "online push, from hello, p99", online.count, &p99, "", 0)?;
-            let max = format!("{:.0} ms", online.max_ms);
-            row(text, "online push, from hello, latest", online.count, &max, "", 0)?;
+        let rows = [("p50", online.p50_ms), ("p99", online.p99_ms), ("latest", online.max_ms)];
+        for (name, found_ms) in rows.iter().filter(|_| online.count > 0) {
+            let title = format!("online after hello, {name}");
+            table.row(&title, online.count, &format!("{found_ms:.0} ms"), "", 0)?;
         }
-        row(text, "online later than promised", self.presences, &late.to_string(), "0", late)
+        self.write_count(table, Promise::LateOnline, "online later than promised", self.presences)
     }
 
-    fn write_counts(&self, text: &mut String) -> fmt::Result {
+    fn write_counts(&self, table: &mut Table<'_>) -> fmt::Result {
         let rows = [
             (Promise::Flap, "returns within grace that were shown", self.returns),
-            (Promise::FalseOffline, ONLINE_AGAIN, self.presences),
+            (Promise::FalseOffline, "shown offline though alive", self.presences),
             (Promise::Ghost, "ghosts: shown online though gone", self.absences),
             (Promise::Backward, "versions that went backwards", self.states),
             (Promise::LostChange, "lost changes: wrong views when quiet", self.views),
@@ -99,26 +103,30 @@ impl Report {
             (Promise::SocketLost, "sockets closed without a reason", self.presences),
         ];
         for (promise, title, checked) in rows {
-            let broken = self.broken_times(promise);
-            row(text, title, checked, &broken.to_string(), "0", broken)?;
+            self.write_count(table, promise, title, checked)?;
         }
         let missing = self.broken_times(Promise::KeysMissing);
-        if self.keys_back.checked + missing > 0 {
-            let worst = ms(self.keys_back);
-            let bound = limit("≤", HEAL);
-            row(
-                text,
-                "all keys back in Redis",
-                self.keys_back.checked + missing,
-                &worst,
-                &bound,
-                missing,
-            )?;
+        let checked = self.keys_back.checked + missing;
+        if checked > 0 {
+            let (worst, bound) = (ms(self.keys_back), limit("≤", HEAL));
+            table.row("all keys back in Redis", checked, &worst, &bound, missing)?;
         }
         Ok(())
     }
 
-    fn write_end(&self, text: &mut String) -> fmt::Result {
+    fn write_count(
+        &self,
+        table: &mut Table<'_>,
+        promise: Promise,
+        title: &str,
+        checked: u64,
+    ) -> fmt::Result {
+        let broken = self.broken_times(promise);
+        table.row(title, checked, &broken.to_string(), "0", broken)
+    }
+
+    fn write_end(&self, table: &mut Table<'_>) -> fmt::Result {
+        let text = &mut *table.text;
         for (refusal, count) in &self.refusals {
             writeln!(text, "{count:>8}  {refusal}")?;
         }
@@ -132,18 +140,20 @@ impl Report {
             )?;
         }
         let verdict = match (self.is_kept(), self.stopped) {
-            (false, _) => format!("PROMISES WERE BROKEN, {} times", self.violations()),
-            (true, false) => "Every promise was kept".to_owned(),
+            (false, _) => {
+                table.broken(&format!("PROMISES WERE BROKEN, {} times", self.violations()))
+            }
+            (true, false) => table.kept("Every promise was kept"),
             (true, true) => "Stopped early; every promise was kept so far".to_owned(),
         };
         writeln!(
-            text,
-            "\n{verdict}: {} states told, {} changes checked, in {:.0} s.",
+            table.text,
+            "\n{verdict}: {} states told, {} changes checked, in {:.0} s.\nAgain: {}",
             self.states,
             self.presences + self.absences,
-            self.seconds
-        )?;
-        writeln!(text, "Again: {}", self.replay)
+            self.seconds,
+            self.replay,
+        )
     }
 
     fn broken_times(&self, promise: Promise) -> u64 {
@@ -151,20 +161,45 @@ impl Report {
     }
 }
 
-fn row(
-    text: &mut String,
-    title: &str,
-    checked: u64,
-    worst: &str,
-    bound: &str,
-    broken: u64,
-) -> fmt::Result {
-    let verdict = match (broken, checked) {
-        (0, 0) => "not checked".to_owned(),
-        (0, _) => "kept".to_owned(),
-        (times, _) => format!("BROKEN ({times})"),
-    };
-    writeln!(text, "{title:<42}{checked:>10}{worst:>14}{bound:>14}  {verdict}")
+/// The text so far, and how to go on.
+struct Table<'a> {
+    text: &'a mut String,
+    paint: Paint,
+}
+
+impl Table<'_> {
+    fn row(
+        &mut self,
+        title: &str,
+        checked: u64,
+        worst: &str,
+        bound: &str,
+        broken: u64,
+    ) -> fmt::Result {
+        let verdict = match (broken, checked) {
+            (0, 0) => "not checked".to_owned(),
+            (0, _) => self.kept("kept"),
+            (times, _) => self.broken(&format!("BROKEN ({times})")),
+        };
+        writeln!(self.text, "{title:<42}{checked:>10}{worst:>14}{bound:>14}  {verdict}")
+    }
+
+    /// Green.
+    fn kept(&self, verdict: &str) -> String {
+        self.painted(verdict, "32")
+    }
+
+    /// Bold red.
+    fn broken(&self, verdict: &str) -> String {
+        self.painted(verdict, "1;31")
+    }
+
+    fn painted(&self, text: &str, colour: &str) -> String {
+        match self.paint {
+            Paint::Plain => text.to_owned(),
+            Paint::Coloured => format!("\x1b[{colour}m{text}\x1b[0m"),
+        }
+    }
 }
 
 fn ms(found: Extreme) -> String {
@@ -176,4 +211,57 @@ fn ms(found: Extreme) -> String {
 
 fn limit(sign: &str, bound: Us) -> String {
     format!("{sign} {} ms", bound / 1000)
+}
+
+#[cfg(test)]
+mod tests {
+    use clap::Parser;
+
+    use super::*;
+    use crate::args::{Cli, Command};
+    use crate::verify::judge::Violation;
+
+    fn report() -> Report {
+        let cli = Cli::parse_from(["presence-loadtest", "verify", "--seed", "7"]);
+        let Command::Verify(args) = cli.command else { unreachable!() };
+        Report::new(&args)
+    }
+
+    #[test]
+    fn a_kept_promise_has_its_worst_figure_beside_its_bound() {
+        let mut report = report();
+        report.latest.insert(Cause::Closed, Extreme { checked: 12, worst_us: 1_234_567 });
+        report.absences = 12;
+        let table = report.table(Paint::Plain);
+        let row = table.lines().find(|line| line.contains("its socket closed")).unwrap();
+        for part in ["12", "1234 ms", "≤ 2000 ms", "kept"] {
+            assert!(row.contains(part), "{part} is not in {row}");
+        }
+        assert!(table.contains("Every promise was kept"), "{table}");
+        assert!(table.contains("presence-loadtest verify --seed 7"), "{table}");
+        assert!(report.table(Paint::Coloured).contains("\x1b[32mkept"));
+    }
+
+    #[test]
+    fn a_broken_promise_is_counted_in_its_row_and_told_with_its_history() {
+        let mut report = report();
+        for user in 0..5 {
+            let violation = Violation {
+                promise: Promise::LateOffline,
+                cause: Some(Cause::Bye),
+                user: Some(user),
+                watcher: Some(3),
+                at: 9_000_000,
+                what: "said bye".to_owned(),
+            };
+            report.add_violation(&violation, || "the history".to_owned());
+        }
+        let table = report.table(Paint::Plain);
+        let row = table.lines().find(|line| line.contains("offline after bye")).unwrap();
+        assert!(row.contains("BROKEN (5)"), "{row}");
+        assert_eq!(table.matches("the history").count(), 2);
+        assert!(table.contains("late offline of user 0 at 9.000 s"), "{table}");
+        assert!(table.contains("PROMISES WERE BROKEN, 5 times"), "{table}");
+        assert!(!report.is_kept());
+    }
 }
