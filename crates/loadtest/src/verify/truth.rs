@@ -26,7 +26,7 @@ mod spans;
 
 use crate::verify::args::VerifyArgs;
 use crate::verify::record::{Facts, Fault, FaultKind, Moment, Place, Span, Us, us};
-use spans::{absences, cut, end_holds_by_bye, returns};
+use spans::{absences, cut, end_holds_by_bye, losses};
 
 /// How soon a change is told, and how much later than a deadline.
 pub(crate) const PROMPT: Us = 1_000_000;
@@ -105,8 +105,16 @@ pub(crate) struct Presence {
 pub(crate) struct Timeline {
     pub(crate) present: Vec<Presence>,
     pub(crate) absent: Vec<Absence>,
-    /// How often the user came back in time: `(left, back)`.
-    pub(crate) returns: Vec<(Us, Us)>,
+    /// When the user had no session left, in the order of time.
+    pub(crate) losses: Vec<Loss>,
+}
+
+/// The end of a user's last session.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Loss {
+    pub(crate) left: Us,
+    /// When the user was back, if that was in time for nobody to be told.
+    pub(crate) back: Option<Us>,
 }
 
 impl Rules {
@@ -132,7 +140,7 @@ impl Rules {
         end_holds_by_bye(sessions, &mut departures);
         let present = self.present(sessions, &departures, faults, watcher);
         Timeline {
-            returns: returns(sessions, &departures),
+            losses: losses(sessions, &departures),
             absent: absences(sessions, &departures),
             present,
         }

@@ -3,7 +3,7 @@
 use crate::verify::judge::{CATCH_UP, Findings, Promise, secs};
 use crate::verify::lag::Lag;
 use crate::verify::record::{Seen, Sight, Span, Us, User};
-use crate::verify::truth::{Absence, Cause, Departure, Excuse, Presence, Rules, Timeline};
+use crate::verify::truth::{Absence, Cause, Departure, Excuse, Loss, Presence, Rules, Timeline};
 
 /// What one connection was told of one user.
 pub(super) struct View<'a> {
@@ -34,10 +34,11 @@ impl View<'_> {
         for absence in &self.timeline.absent {
             self.judge_absence(absence, findings);
         }
-        let watched = |&&(left, back): &&(Us, Us)| {
-            self.shown_at(left) == Some(Sight::Online) && back < self.until
+        let shown = |loss: &&Loss| {
+            self.shown_at(loss.left) == Some(Sight::Online)
+                && loss.back.is_some_and(|back| back < self.until)
         };
-        findings.returns += self.timeline.returns.iter().filter(watched).count() as u64;
+        findings.returns += self.timeline.losses.iter().filter(shown).count() as u64;
     }
 
     /// What the watcher had before its eyes at a time; none while it did not watch the user.
@@ -72,11 +73,9 @@ impl View<'_> {
         if self.shown_at(seen.at - 1) == Some(Sight::Offline) {
             return;
         }
-        let around =
-            |&&(left, back): &&(Us, Us)| left <= seen.at && seen.at <= back + self.rules.relief();
-        let returned = self.timeline.returns.iter().find(around);
-        let (promise, what) = match returned {
-            Some(&(left, back)) => (
+        let last = self.timeline.losses.iter().rfind(|loss| loss.left <= seen.at);
+        let (promise, what) = match last.and_then(|loss| Some((loss.left, loss.back?))) {
+            Some((left, back)) => (
                 Promise::Flap,
                 format!(
                     "shown offline though it left at {} and was back at {}",

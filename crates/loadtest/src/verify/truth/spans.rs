@@ -1,7 +1,7 @@
 //! What the departures of a user's sessions amount to. Pure.
 
 use crate::verify::record::{Ending, Facts, Span, Us};
-use crate::verify::truth::{Absence, Departure, RETURN_MARGIN};
+use crate::verify::truth::{Absence, Departure, Loss, RETURN_MARGIN};
 
 /// A `bye` also ends what is held back of sessions that ended before it.
 pub(super) fn end_holds_by_bye(sessions: &[&Facts], departures: &mut [Option<Departure>]) {
@@ -52,22 +52,22 @@ pub(super) fn absences(sessions: &[&Facts], departures: &[Option<Departure>]) ->
     absences
 }
 
-/// When the user's last session was lost, and another began in time.
-pub(super) fn returns(sessions: &[&Facts], departures: &[Option<Departure>]) -> Vec<(Us, Us)> {
-    let mut returns = Vec::new();
+/// When the user had no session left, and whether it came back in time.
+pub(super) fn losses(sessions: &[&Facts], departures: &[Option<Departure>]) -> Vec<Loss> {
+    let mut losses = Vec::new();
     for (facts, departure) in sessions.iter().zip(departures) {
         let (Some((end, _)), Some(departure)) = (facts.end, departure) else { continue };
-        let covered = sessions.iter().any(|other| {
+        let lives_on = |other: &&Facts| {
             other.welcome.is_some_and(|welcome| welcome <= end.after)
                 && other.end.is_none_or(|(other, _)| other.after > end.after)
-        });
-        let back = sessions.iter().filter_map(|other| other.welcome);
-        let back = back.filter(|welcome| *welcome > end.after).min();
-        if let Some(back) = back.filter(|back| back + RETURN_MARGIN <= departure.not_before)
-            && !covered
-        {
-            returns.push((end.after, back));
+        };
+        if facts.welcome.is_some() && !sessions.iter().any(lives_on) {
+            let back = sessions.iter().filter_map(|other| other.welcome);
+            let back = back.filter(|welcome| *welcome > end.after).min();
+            let in_time = |back: &Us| back + RETURN_MARGIN <= departure.not_before;
+            losses.push(Loss { left: end.after, back: back.filter(in_time) });
         }
     }
-    returns
+    losses.sort_unstable_by_key(|loss| loss.left);
+    losses
 }

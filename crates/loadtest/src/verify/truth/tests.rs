@@ -72,10 +72,10 @@ fn a_return_in_time_continues_and_a_late_one_does_not() {
     let back = |hello| at_place(session(hello, None), 1);
     let in_time = timeline(&[left.clone(), back(10_600)], &[]);
     assert_eq!(in_time.present.len(), 1);
-    assert_eq!(in_time.returns, [(10_000 * MS, 10_610 * MS)]);
+    assert_eq!(in_time.losses, [Loss { left: 10_000 * MS, back: Some(10_610 * MS) }]);
     let at_the_edge = timeline(&[left.clone(), back(10_800)], &[]);
     assert_eq!(at_the_edge.present.len(), 2);
-    assert!(at_the_edge.returns.is_empty());
+    assert_eq!(at_the_edge.losses, [Loss { left: 10_000 * MS, back: None }]);
     let late = timeline(&[left, back(13_000)], &[]);
     assert_eq!(late.present.len(), 2);
     assert_eq!(late.absent.last().map(|absent| absent.span.start), Some(12_000 * MS));
@@ -87,7 +87,7 @@ fn one_session_of_several_changes_nothing() {
     let timeline = timeline(&sessions, &[]);
     assert_eq!(timeline.present.len(), 1);
     assert_eq!(timeline.present[0].span.end, Us::MAX);
-    assert!(timeline.returns.is_empty());
+    assert!(timeline.losses.is_empty());
 }
 
 #[test]
