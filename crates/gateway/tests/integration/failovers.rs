@@ -34,8 +34,7 @@ async fn until_ready(house: &House) {
 }
 
 async fn slot_of(cluster: &RedisCluster, house: &House, name: &str) -> u16 {
-    let prefix = house.flags().iter().find_map(|flag| flag.strip_prefix("--prefix="));
-    let [key, _] = keys_of(prefix.expect("a prefix"), name).await;
+    let [key, _] = keys_of(house.prefix(), name).await;
     cluster.slot_of(&key)
 }
 
