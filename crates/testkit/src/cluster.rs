@@ -5,7 +5,7 @@
 
 use std::ops::RangeInclusive;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use crate::keeper::Scratch;
 use crate::redis::{RedisServer, Role, SAVE_NOTHING};
@@ -21,6 +21,9 @@ const NODE_TIMEOUT_MS: &str = "2000";
 
 /// How long any change of the cluster may take on a busy machine.
 const PATIENCE: Duration = Duration::from_mins(1);
+
+/// Longer than a replica tries to take over.
+const PROMOTION_TIME: Duration = Duration::from_secs(6);
 
 /// How many keys are moved at a time.
 const MOVE_LEN: &str = "100";
@@ -149,8 +152,17 @@ impl RedisCluster {
     }
 
     /// Makes a replica take over in good order, as before its primary is upgraded. Await [`Self::failover`] then.
-    pub fn promote(&self, replica: usize) {
-        self.expect_ok(replica, &["CLUSTER", "FAILOVER"]);
+    pub async fn promote(&self, replica: usize) {
+        // On a busy machine its voters may be late: then it gives up after 5 s, and may be asked again.
+        let mut asked = None;
+        let takes_over = async || {
+            let due = asked.is_none_or(|asked: Instant| asked.elapsed() > PROMOTION_TIME);
+            if due && self.servers[replica].cli(&["CLUSTER", "FAILOVER"]) == "OK" {
+                asked = Some(Instant::now());
+            }
+            Some(()).filter(|()| self.servers[replica].cli(&["ROLE"]).starts_with("master"))
+        };
+        eventually("the replica takes over", PATIENCE, takes_over).await;
     }
 
     /// The replicas of a primary.
@@ -262,9 +274,9 @@ impl RedisCluster {
         for number in 0..PRIMARIES {
             self.expect_ok(number + PRIMARIES, &["CLUSTER", "REPLICATE", &self.id(number)]);
         }
-        for server in &self.servers[PRIMARIES..] {
-            let link = "master_link_status:up";
-            server.wait_until("the replica follows", &["INFO", "replication"], link);
+        for server in &self.servers[..PRIMARIES] {
+            // Only then is what is written passed on; the replica's link is up some time before.
+            server.wait_until("the replica follows", &["INFO", "replication"], "state=online");
         }
     }
 }

@@ -34,7 +34,8 @@ impl RedisSentinel {
         };
         let primary = launch(&[]);
         let replica = launch(&["--replicaof", &format!("127.0.0.1 {}", primary.port())]);
-        replica.wait_until("it follows", &["INFO", "replication"], "master_link_status:up");
+        // Only then is what is written passed on; the replica's link is up some time before.
+        primary.wait_until("the replica follows", &["INFO", "replication"], "state=online");
         let (port, scratch) = (free_port(), Scratch::new());
         let file = scratch.file("sentinel.conf");
         let config = format!(

@@ -136,7 +136,7 @@ async fn a_replica_that_takes_over_in_good_order_is_followed() {
     let key = keys_of(world.prefix(), &user("ana")).user;
     let slot = cluster.slot_of(&key);
     let old = cluster.primary_of(slot).expect("the cluster is whole");
-    cluster.promote(cluster.replicas_of(old)[0]);
+    cluster.promote(cluster.replicas_of(old)[0]).await;
     let new = cluster.failover(slot, old).await;
     for name in NAMES {
         assert!(found_again(&g, name).await.shown().is_online(), "{name}");

@@ -17,6 +17,16 @@ async fn is_back(g: &mut Gateway) {
     assert_eq!(g.heard("ana").await.cause(), Some(Cause::Bye));
 }
 
+/// What was written to the primary has reached the replica.
+async fn is_replicated(redis: &RedisSentinel, world: &World, primary: usize) {
+    let seen = keys_of(world.prefix(), &user("ana")).seen;
+    let replica = redis.server(1 - primary);
+    eventually("it is replicated", PATIENCE, async || {
+        Some(()).filter(|()| replica.cli(&["EXISTS", &seen]) == "1")
+    })
+    .await;
+}
+
 #[tokio::test]
 async fn a_primary_that_is_killed_is_replaced_and_changes_are_told_by_the_new_one() {
     let mut redis = RedisSentinel::start();
@@ -26,7 +36,7 @@ async fn a_primary_that_is_killed_is_replaced_and_changes_are_told_by_the_new_on
     g.join("ana", "ios").await;
     g.heard("ana").await;
     let old = redis.primary().expect("a primary");
-    redis.server(old).cli(&["WAIT", "1", "5000"]);
+    is_replicated(&redis, &world, old).await;
     redis.kill(old);
     redis.failover(old).await;
     is_back(&mut g).await;
@@ -41,6 +51,7 @@ async fn a_primary_that_became_a_replica_under_open_connections_is_left() {
     g.join("ana", "ios").await;
     g.heard("ana").await;
     let old = redis.primary().expect("a primary");
+    is_replicated(&redis, &world, old).await;
     redis.promote_replica();
     let new = redis.failover(old).await;
     let moved = async || g.store().apply(vec![join("bo", "ios")]).await.ok();
