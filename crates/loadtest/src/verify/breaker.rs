@@ -66,7 +66,7 @@ impl Breaker {
         let deployment = &self.deployment;
         let gateway = || deployment.gateway(place.unwrap_or(0)).lock();
         match kind {
-            FaultKind::GatewayKill => gateway().await.kill().await,
+            FaultKind::GatewayKill => gateway().await.kill(),
             FaultKind::GatewayPause => gateway().await.pause(),
             FaultKind::GatewayRestart => Ok(()),
             FaultKind::RedisKill | FaultKind::ClusterFailover => {

@@ -32,7 +32,8 @@ impl Quiet {
     pub(super) async fn wait(world: &World) -> Self {
         for _ in 0..QUIET_TRIES {
             let last = facts_so_far(world).last_deadline(&world.rules);
-            let quiet_at = last + QUIET_MARGIN + world.lag.lock().around(world.now());
+            // How late this machine was at the deadline is known only after it.
+            let quiet_at = last + QUIET_MARGIN + world.lag.lock().around(last);
             if quiet_at <= world.now() {
                 break;
             }

@@ -87,10 +87,13 @@ impl GatewayProcess {
         self.launch.addr
     }
 
-    /// Starts it, and waits until it wants clients. One that ends at once, as the store is away, is
+    /// Starts it, after what was killed is gone, and waits until it wants clients. One that ends at once, as the store is away, is
     /// started again, as a supervisor would.
     pub(crate) async fn start(&mut self) -> Result<()> {
         let deadline = Instant::now() + PATIENCE;
+        if let Some(mut killed) = self.child.take() {
+            killed.wait().await?;
+        }
         let mut child = self.spawn()?;
         while http::get_status(self.launch.addr, "/readyz").await.ok() != Some(200) {
             let late = Instant::now() > deadline;
@@ -120,10 +123,9 @@ impl GatewayProcess {
             .with_context(|| format!("starting {}", self.launch.bin.display()))
     }
 
-    /// SIGKILL; returns when it is gone.
-    pub(crate) async fn kill(&mut self) -> Result<()> {
-        let mut child = self.child.take().context("the gateway does not run")?;
-        Ok(child.kill().await?)
+    /// SIGKILL. That all of its sockets are closed may take the kernel seconds.
+    pub(crate) fn kill(&self) -> Result<()> {
+        self.signal(Signal::KILL)
     }
 
     /// SIGTERM; returns when it has drained.
