@@ -19,7 +19,7 @@ const NAMES: [&str; 12] =
     ["ana", "bo", "cy", "di", "ed", "flo", "gus", "hal", "ivy", "jo", "kit", "lou"];
 
 #[tokio::test]
-async fn a_cluster_of_redis_7_is_listened_to_by_bucket() {
+async fn a_cluster_of_redis_7_is_listened_to_by_bucket_and_older_gateways_are_heard() {
     let cluster = shared_cluster();
     let report = report(cluster.url()).await;
     assert_eq!(report.mode, Mode::Cluster { primaries: 3 });
@@ -39,44 +39,16 @@ async fn a_cluster_of_redis_7_is_listened_to_by_bucket() {
     let published = cluster.cli_everywhere(&["INFO", "commandstats"]).concat();
     assert!(published.contains("cmdstat_spublish:"), "{published}");
     assert!(!published.contains("cmdstat_publish:"), "nothing goes through every server");
-}
 
-#[tokio::test]
-async fn what_a_gateway_tells_that_knows_no_sharded_channels_is_heard() {
-    let cluster = shared_cluster();
-    let world = World::at(cluster.url(), slow());
-    let mut g = world.gateway("g").await;
+    // A gateway that knows no sharded channels tells on the shared one.
     let tell = "return redis.call('PUBLISH', ARGV[1], cmsgpack.pack(ARGV[2]))";
     let channel = format!("{}:events", world.prefix());
     for server in cluster.primaries() {
         cluster.server(server).cli(&["EVAL", tell, "0", &channel, NAMES[server]]);
-        let told = g.event().await;
-        assert!(
-            matches!(&told, Event::Disconnect(told) if *told == user(NAMES[server])),
-            "{told:?}"
-        );
-    }
-}
-
-async fn hears_everybody(g: &mut Gateway, cause: Cause) {
-    for name in NAMES {
-        let claim = if cause == Cause::Joined { join(name, "ios") } else { leave(name, cause) };
-        g.apply_until_taken(claim).await;
-        assert_eq!(g.heard(name).await.cause(), Some(cause), "{name}");
-    }
-}
-
-/// The first answer after a fault.
-async fn found_again(g: &Gateway, name: &str) -> Standing {
-    let look = async || g.store().snapshot(vec![user(name)]).await.ok();
-    eventually("the store answers again", PATIENCE, look).await.remove(0)
-}
-
-/// Changes users, as long as the cluster is in trouble and a moment longer.
-async fn churn(g: &Gateway) {
-    for name in NAMES.iter().cycle() {
-        let _ = g.store().apply(vec![join(name, "web"), join("always", "ios")]).await;
-        tokio::task::yield_now().await;
+        g.event_until(
+            |event| matches!(event, Event::Disconnect(told) if *told == user(NAMES[server])),
+        )
+        .await;
     }
 }
 

@@ -31,7 +31,7 @@ pub(crate) fn slow() -> Config {
 
 /// Times so short that lapses can be waited for.
 pub(crate) fn quick() -> Config {
-    let (ttl, grace) = (Duration::from_millis(300), Duration::from_millis(200));
+    let (ttl, grace) = (Duration::from_millis(600), Duration::from_millis(300));
     Config { heartbeat: ttl / 3, ttl, grace, ..slow() }
 }
 
