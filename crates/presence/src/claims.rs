@@ -123,7 +123,7 @@ async fn send(core: &Core, batch: &[(UserId, Waiting)]) -> Result<(), crate::sto
 }
 
 fn claim(core: &Core, user: &UserId, waiting: Waiting, now: Tick) -> Claim {
-    let contribution = core.roster.contribution(user, now);
+    let contribution = core.roster.contribution(user, core.clock.real());
     let (cause, age) = match waiting.cause {
         // Lost a moment ago: that waits to be told by itself, and is not to be shown before.
         Cause::Joined | Cause::Status if contribution.is_none() => (Cause::Closed, Duration::ZERO),

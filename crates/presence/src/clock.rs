@@ -41,6 +41,11 @@ impl Clock {
         Tick((self.started.elapsed().as_millis() as u64).saturating_sub(stalled))
     }
 
+    /// As [`Clock::now`], but for the time in which the process was stopped: for what is told of the past.
+    pub(crate) fn real(&self) -> Tick {
+        Tick(self.started.elapsed().as_millis() as u64)
+    }
+
     /// Takes out a time in which the process did not run.
     pub(crate) fn forgive(&self, stall: Duration) {
         self.stalled_ms.fetch_add(stall.as_millis() as u64, Ordering::Relaxed);

@@ -16,7 +16,9 @@ use tokio::time::Instant;
 use tracing::debug;
 
 use crate::engine::Core;
+use crate::health::Settled;
 use crate::outbox::{ConnId, Outbox};
+use crate::relay::confirm;
 use crate::store::{BATCH_LEN_MAX, Standing, StoreError};
 use crate::watch::UserRef;
 
@@ -211,19 +213,44 @@ fn begin_query(
     Some(open)
 }
 
-async fn finish(core: &Core, outbox: &Outbox, open: Open) {
+async fn finish(core: &Arc<Core>, outbox: &Outbox, open: Open) {
     let (Open::Watch { unknown, .. } | Open::Query { unknown, .. }) = &open;
-    let read = read_all(core, unknown).await;
+    let read = read_settled(core, unknown).await;
     match (open, read) {
         (Open::Watch { asked, id, .. }, Ok(_)) => answer_watch(core, outbox, &asked, id.as_ref()),
         (open @ Open::Query { .. }, Ok(standings)) => answer_query(core, outbox, open, &standings),
-        (Open::Watch { id, .. } | Open::Query { id, .. }, Err(error)) => {
+        (open, Err(error)) => {
             debug!(%error, "a request could not be answered from the store");
-            let message = "the store is out of reach; users that you watch stay watched, and their \
-                           states follow when it is back";
-            refuse(outbox, ErrorCode::StoreUnavailable, message.to_owned(), id);
+            refuse_unread(core, outbox, open);
         }
     }
+}
+
+/// Whom a client watches it is told of all the same: of those who are known here now, of the others when they are.
+fn refuse_unread(core: &Arc<Core>, outbox: &Outbox, open: Open) {
+    let message = "the store is out of reach; users that you watch stay watched, and their states follow when it is back";
+    let (Open::Watch { id, .. } | Open::Query { id, .. }) = &open;
+    refuse(outbox, ErrorCode::StoreUnavailable, message.to_owned(), id.clone());
+    if let Open::Watch { asked, unknown, .. } = open {
+        for user in asked {
+            outbox.mark(user);
+        }
+        core.spawn(confirm(core.clone(), unknown));
+    }
+}
+
+/// As [`read_all`], and of a user of whom there is no trace asks again once it is certain that the store has not just lost
+/// it: a store that restarted empty is told of living users within a moment.
+pub(crate) async fn read_settled(
+    core: &Core,
+    users: &[UserId],
+) -> Result<Vec<Standing>, StoreError> {
+    let standings = read_all(core, users).await?;
+    let untraced = standings.iter().any(|standing| standing.view.is_no_trace());
+    if !untraced || core.health.settle().await == Settled::Already {
+        return Ok(standings);
+    }
+    read_all(core, users).await
 }
 
 /// Reads any number of users, in the order asked, in concurrent calls.

@@ -15,7 +15,7 @@ use tracing::{debug, info};
 use crate::claims::{self, Claims};
 use crate::clock::Clock;
 use crate::config::Config;
-use crate::desk::read_all;
+use crate::desk::read_settled;
 use crate::grace::Grace;
 use crate::health::{self, Health};
 use crate::metrics::Metrics;
@@ -106,7 +106,7 @@ impl Presence {
         let known: Vec<_> = users.iter().map(|user| self.core.table.state(user)).collect();
         let unknown = users.iter().zip(&known).filter(|(_, known)| known.is_none());
         let unknown: Vec<UserId> = unknown.map(|(user, _)| user.clone()).collect();
-        let mut read = read_all(&self.core, &unknown).await?.into_iter();
+        let mut read = read_settled(&self.core, &unknown).await?.into_iter();
         let answer = users.into_iter().zip(known).map(|(user, known)| {
             let read = || Some(read.next()?.shown().to_state(user.clone()));
             known.or_else(read).unwrap_or_else(|| UserState::never_seen(user))
@@ -197,7 +197,9 @@ impl Core {
         let outbox = Arc::new(Outbox::new(user, format, now));
         let conn = self.outboxes.insert(outbox.clone());
         self.wheel.visit_at(conn, &outbox, now, now.after(self.config.heartbeat));
-        if self.roster.join(&outbox.user, conn, device, status, now) == Effect::Changed {
+        if self.roster.join(&outbox.user, conn, device, status, self.clock.real())
+            == Effect::Changed
+        {
             self.claims.push(outbox.user.clone(), Cause::Joined, now, now);
         }
         if !self.health.is_fine() {
@@ -208,7 +210,8 @@ impl Core {
 
     pub(crate) fn set_status(&self, outbox: &Outbox, conn: ConnId, status: Status) {
         let now = self.clock.now();
-        if self.roster.set_status(&outbox.user, conn, status, now) == Effect::Changed {
+        if self.roster.set_status(&outbox.user, conn, status, self.clock.real()) == Effect::Changed
+        {
             self.claims.push(outbox.user.clone(), Cause::Status, now, now);
         }
     }
@@ -222,7 +225,7 @@ impl Core {
         let draining = cause == Cause::Closed && !self.drain_spread().is_zero();
         let cause = if draining { Cause::Drained } else { cause };
         let now = self.clock.now();
-        if self.roster.leave(&outbox.user, conn, now) == Effect::Changed {
+        if self.roster.leave(&outbox.user, conn, self.clock.real()) == Effect::Changed {
             self.claims.push(outbox.user.clone(), cause, now, outbox.heard());
         }
     }

@@ -5,8 +5,8 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
-use tokio::sync::Notify;
-use tokio::time::{sleep, timeout};
+use tokio::sync::{Notify, watch};
+use tokio::time::{Instant, sleep, sleep_until, timeout};
 use tracing::{debug, info, warn};
 
 use crate::clock::wall_ms;
@@ -16,12 +16,39 @@ use crate::store::{Pulse, Standing, StoreError};
 /// How many renewals in a row must fail before clients are told: a blip is not worth a word.
 const FAILURES_MIN: u32 = 2;
 
+/// Within this time after the store is back, all gateways have found out and asserted their sessions: a second to connect
+/// again, half a second over which they spread, and some.
+const SETTLE_TIME: Duration = Duration::from_millis(2500);
+
+/// How long to wait for the store's word about the lease.
+const WORD_TIME_MAX: Duration = Duration::from_secs(2);
+
 /// Whether the store answers.
 #[derive(Default)]
 pub(crate) struct Health {
     /// Since when the store is out of reach, in ms since the Unix epoch; 0 while it answers.
     degraded_since: AtomicU64,
     answered: Notify,
+    /// A renewal is wanted before its time.
+    asked: Notify,
+    renewed: watch::Sender<Renewal>,
+}
+
+/// What the renewals told.
+#[derive(Debug, Clone, Copy, Default)]
+struct Renewal {
+    /// When the latest one began that found the lease good.
+    good: Option<Instant>,
+    /// Until when gateways assert their sessions, since the store was away or has lost them.
+    unsettled_until: Option<Instant>,
+}
+
+/// Whether an answer of the store could be taken as it was.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Settled {
+    Already,
+    /// It is now: what was read before is to be read again.
+    SinceNow,
 }
 
 impl Health {
@@ -52,6 +79,31 @@ impl Health {
         ))
     }
 
+    /// Waits until it is certain that the store remembers what it was told, for which its next word about our own lease is
+    /// proof, and until everybody has asserted its sessions who had to.
+    pub(crate) async fn settle(&self) -> Settled {
+        let asked = Instant::now();
+        let mut renewals = self.renewed.subscribe();
+        self.asked.notify_one();
+        let is_good = |renewal: &Renewal| renewal.good.is_some_and(|good| good >= asked);
+        let Ok(renewal) = timeout(WORD_TIME_MAX, renewals.wait_for(is_good)).await else {
+            return Settled::SinceNow;
+        };
+        match renewal.ok().and_then(|renewal| renewal.unsettled_until) {
+            Some(until) if until > asked => {
+                sleep_until(until).await;
+                Settled::SinceNow
+            }
+            _ => Settled::Already,
+        }
+    }
+
+    /// The store was away, or has lost what it was told.
+    pub(crate) fn unsettle(&self) {
+        let until = Instant::now() + SETTLE_TIME;
+        self.renewed.send_modify(|renewal| renewal.unsettled_until = Some(until));
+    }
+
     fn set(&self, since: u64) {
         self.degraded_since.store(since, Ordering::Relaxed);
         if since == 0 {
@@ -64,10 +116,15 @@ impl Health {
 pub(crate) async fn run(core: Arc<Core>) {
     let mut failures = 0;
     loop {
+        let began = Instant::now();
         match core.store.renew().await {
             Ok(pulse) => {
                 failures = 0;
+                let lost = pulse.lost;
                 heed(&core, pulse);
+                if !lost {
+                    core.health.renewed.send_modify(|renewal| renewal.good = Some(began));
+                }
             }
             Err(error) => {
                 failures += 1;
@@ -85,6 +142,7 @@ pub(crate) async fn run(core: Arc<Core>) {
                 info!("the store answers again");
                 core.table.begin_no_trace_anew();
                 core.health.set(0);
+                core.health.unsettle();
                 core.assert_all_again();
                 core.reconcile_soon();
                 tell_all(&core);
@@ -92,7 +150,8 @@ pub(crate) async fn run(core: Arc<Core>) {
             _ => {}
         }
         core.metrics.degraded.set(i64::from(!core.health.is_fine()));
-        sleep(core.config.renewal().mul_f64(0.9 + 0.2 * fastrand::f64())).await;
+        let pause = core.config.renewal().mul_f64(0.9 + 0.2 * fastrand::f64());
+        let _ = timeout(pause, core.health.asked.notified()).await;
     }
 }
 
@@ -102,6 +161,7 @@ fn heed(core: &Arc<Core>, pulse: Pulse) {
         warn!(
             "the lease is lost or has lapsed, others may not know of these users: all sessions are asserted again"
         );
+        core.health.unsettle();
         core.assert_all_again();
         core.reconcile_soon();
     }

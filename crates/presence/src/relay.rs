@@ -95,6 +95,7 @@ fn hear(core: &Arc<Core>, event: Event) {
             info!(
                 "connected to the store again: sessions are asserted, watched users are read again"
             );
+            core.health.unsettle();
             core.assert_all_again();
             core.reconcile_soon();
         }
@@ -111,7 +112,7 @@ fn confirm_due(core: &Arc<Core>) {
 }
 
 /// Asks the store once more about users whose loss is due, until it answers: nobody is offline until that is known.
-async fn confirm(core: Arc<Core>, users: Vec<UserId>) {
+pub(crate) async fn confirm(core: Arc<Core>, users: Vec<UserId>) {
     for batch in users.chunks(BATCH_LEN_MAX) {
         while let Err(error) = read_all(&core, batch).await {
             debug!(%error, users = batch.len(), "a due offline waits until the store confirms it");

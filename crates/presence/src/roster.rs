@@ -1,5 +1,7 @@
 //! The roster: the sessions that this gateway holds, by user, and what they amount to.
 //!
+//! Times here are real ones, those in which the process was stopped included.
+//!
 //! It is the truth about this gateway's own sessions; the store is told of it and never asked.
 
 #[cfg(test)]

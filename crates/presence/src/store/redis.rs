@@ -137,36 +137,39 @@ pub struct RedisStore {
 impl Store for RedisStore {
     async fn apply(&self, claims: Vec<Claim>) -> Result<(), StoreError> {
         debug_assert!(claims.len() <= BATCH_LEN_MAX);
-        self.reach.note(self.scripts.apply(&claims, self.reach.forgive()).await)
+        self.reach.call(self.scripts.apply(&claims, self.reach.latest_trouble())).await
     }
 
     async fn refresh(&self, users: Vec<UserId>) -> Result<Vec<UserId>, StoreError> {
         debug_assert!(users.len() <= BATCH_LEN_MAX);
-        self.reach.note(self.scripts.refresh(&users, self.reach.forgive()).await)
+        self.reach.call(self.scripts.refresh(&users, self.reach.latest_trouble())).await
     }
 
     async fn snapshot(&self, users: Vec<UserId>) -> Result<Vec<Standing>, StoreError> {
         debug_assert!(users.len() <= BATCH_LEN_MAX);
-        self.reach.note(self.scripts.snapshot(&users, self.reach.forgive()).await)
+        self.reach.call(self.scripts.snapshot(&users, self.reach.latest_trouble())).await
     }
 
     async fn disconnect(&self, user: UserId) -> Result<(), StoreError> {
         let message = scripts::disconnect_message(&user)?;
         let client = self.client.with_options(&CALL);
         let Address { pubsub, channel } = self.channels.address(bucket_of(&user));
-        let told: Result<Value, _> = match pubsub {
-            PubSub::Plain => client.publish(channel, message).await,
-            PubSub::Sharded => client.spublish(channel, message).await,
+        let tell = async {
+            let told: Result<Value, _> = match pubsub {
+                PubSub::Plain => client.publish(channel, message).await,
+                PubSub::Sharded => client.spublish(channel, message).await,
+            };
+            told.map(drop).map_err(|error| StoreError::from(&error))
         };
-        self.reach.note(told.map(drop).map_err(|error| StoreError::from(&error)))
+        self.reach.call(tell).await
     }
 
     async fn release(&self) -> Result<(), StoreError> {
-        self.reach.note(self.scripts.leases.release(&self.client).await)
+        self.reach.call(self.scripts.leases.release(&self.client)).await
     }
 
     async fn renew(&self) -> Result<Pulse, StoreError> {
-        let renewed = self.reach.note(self.scripts.leases.renew(&self.client).await);
+        let renewed = self.reach.call(self.scripts.leases.renew(&self.client)).await;
         if renewed.is_err() && self.reach.gives_up() {
             connect::replace_connection(&self.client).await;
         }

@@ -52,6 +52,28 @@ async fn a_cluster_of_redis_7_is_listened_to_by_bucket_and_older_gateways_are_he
     }
 }
 
+async fn hears_everybody(g: &mut Gateway, cause: Cause) {
+    for name in NAMES {
+        let claim = if cause == Cause::Joined { join(name, "ios") } else { leave(name, cause) };
+        g.apply_until_taken(claim).await;
+        assert_eq!(g.heard(name).await.cause(), Some(cause), "{name}");
+    }
+}
+
+/// The first answer after a fault.
+async fn found_again(g: &Gateway, name: &str) -> Standing {
+    let look = async || g.store().snapshot(vec![user(name)]).await.ok();
+    eventually("the store answers again", PATIENCE, look).await.remove(0)
+}
+
+/// Changes users, as long as the cluster is in trouble and a moment longer.
+async fn churn(g: &Gateway) {
+    for name in NAMES.iter().cycle() {
+        let _ = g.store().apply(vec![join(name, "web"), join("always", "ios")]).await;
+        tokio::task::yield_now().await;
+    }
+}
+
 #[tokio::test]
 async fn a_primary_that_is_killed_under_churn_makes_nobody_offline_and_its_replica_is_listened_to()
 {

@@ -72,11 +72,15 @@ impl Record {
     ) -> Option<Standing> {
         let now = times.now;
         self.end_hold(now);
-        self.vouchers.retain(|voucher| voucher.until > now && voucher.gateway != *gateway);
         let drained = claim.cause == Cause::Drained;
-        if !drained {
+        let was_here = self.vouchers.iter().any(|voucher| voucher.gateway == *gateway);
+        self.vouchers.retain(|voucher| voucher.until > now && voucher.gateway != *gateway);
+        let comes = claim.contribution.is_some() && !drained && !was_here;
+        if comes || claim.cause == Cause::Bye {
+            // Nobody has to keep the place any more of a user who has come here, or has signed out.
             self.vouchers.retain(|voucher| voucher.contribution.is_some());
         }
+        let place_kept_until = self.place_kept_until();
         if drained || claim.contribution.is_some() {
             let status = claim.contribution.as_ref().and_then(|claimed| claimed.status.as_ref());
             self.vouchers.push(Voucher {
@@ -101,7 +105,7 @@ impl Record {
         let turn = Turn {
             change: Change { cause: claim.cause, due_ms },
             since: now - ago,
-            hold_until: hold.map(|hold| now + hold),
+            hold_until: hold.map(|hold| (now + hold).max(place_kept_until.unwrap_or(now))),
         };
         self.commit(&claim.user, view, &turn, now)
     }
@@ -131,9 +135,15 @@ impl Record {
         let turn = Turn {
             change: Change { cause: Cause::Expired, due_ms: due.as_ms() },
             since: lapsed - times.ttl,
-            hold_until: Some(due),
+            hold_until: Some(due.max(self.place_kept_until().unwrap_or(due))),
         };
         self.commit(user, view, &turn, times.now)
+    }
+
+    /// Until when the user's place is kept by gateways that drain.
+    fn place_kept_until(&self) -> Option<Moment> {
+        let drained = self.vouchers.iter().filter(|voucher| voucher.contribution.is_none());
+        drained.map(|voucher| voucher.until).max()
     }
 
     /// Where the user stands.

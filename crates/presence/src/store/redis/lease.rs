@@ -75,8 +75,9 @@ impl Leases {
     /// Renews the lease. Answers what is new.
     pub(super) async fn renew(&self, client: &Client) -> Result<Pulse, StoreError> {
         let millis = |duration: Duration| Bytes::from(duration.as_millis().to_string());
+        let sent_ms = Bytes::from(self.now_ms().to_string());
         let arguments =
-            vec![Bytes::from(self.gateway.clone()), millis(self.good_for), millis(FORGET)];
+            vec![Bytes::from(self.gateway.clone()), millis(self.good_for), millis(FORGET), sent_ms];
         let call = run(client, &self.script, self.key.clone(), arguments);
         let too_late = |_| StoreError::Unreachable("the lease was not renewed in time".to_owned());
         let answer = timeout(RENEWAL_TIMEOUT, call).await.map_err(too_late)??;

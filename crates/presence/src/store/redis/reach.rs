@@ -1,16 +1,20 @@
-//! Whether Redis could be reached lately. Decides for how long a lapse is forgiven, and notices a recovery.
+//! Whether Redis could be reached lately. Tells when there was trouble, and notices a recovery.
 
+use std::future::Future;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
 use std::time::Duration;
 
+use parking_lot::Mutex;
 use tokio::sync::Notify;
 use tokio::time::Instant;
 
 use crate::store::StoreError;
 
-/// For how long after trouble a user who lapsed meanwhile is not shown offline: living gateways need a moment to
-/// vouch again for those whom they could not vouch for.
-pub(super) const FORGIVE: Duration = Duration::from_secs(5);
+/// For so long trouble is remembered after it ended: the scripts are forgiving meanwhile.
+const REMEMBER: Duration = Duration::from_secs(5);
+
+/// A call that took so long waited for a Redis that was stopped.
+const SLOW: Duration = Duration::from_secs(1);
 
 /// A connection over which no call was answered for so long is replaced.
 const GIVE_UP_AFTER: Duration = Duration::from_secs(3);
@@ -18,28 +22,55 @@ const GIVE_UP_AFTER: Duration = Duration::from_secs(3);
 /// What calls and reconnects tell of the way to Redis.
 pub(super) struct Reach {
     started: Instant,
-    /// When there was trouble last, in ms since `started`; `u64::MAX` for never.
-    trouble_ms: AtomicU64,
-    /// When a call was answered last, or a connection made.
+    trouble: Mutex<Option<Window>>,
+    /// When a call was answered last, or a connection made, in ms since `started`.
     answered_ms: AtomicU64,
     /// Whether the latest call that says anything about it failed as unreachable.
     down: AtomicBool,
     recovered: Notify,
 }
 
+/// From when to when nothing was answered, in ms since the start.
+#[derive(Debug, Clone, Copy)]
+struct Window {
+    since_ms: u64,
+    until_ms: u64,
+}
+
+/// Trouble that is over since a short while, or is not over yet.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct Trouble {
+    /// How long ago it began.
+    pub(super) began: Duration,
+    /// How long ago it ended, as far as is known.
+    pub(super) ended: Duration,
+}
+
 impl Reach {
     pub(super) fn new() -> Self {
         Self {
             started: Instant::now(),
-            trouble_ms: AtomicU64::new(u64::MAX),
+            trouble: Mutex::default(),
             answered_ms: AtomicU64::new(0),
             down: AtomicBool::new(false),
             recovered: Notify::new(),
         }
     }
 
-    /// Learns from the result of a call, and hands it through.
-    pub(super) fn note<T>(&self, result: Result<T, StoreError>) -> Result<T, StoreError> {
+    /// Makes a call, learns from how it went, and hands its result through.
+    pub(super) async fn call<T>(
+        &self,
+        call: impl Future<Output = Result<T, StoreError>>,
+    ) -> Result<T, StoreError> {
+        let began_ms = self.elapsed_ms();
+        let result = call.await;
+        if result.is_ok() && self.elapsed_ms() - began_ms > SLOW.as_millis() as u64 {
+            self.trouble_since(began_ms);
+        }
+        self.note(result)
+    }
+
+    fn note<T>(&self, result: Result<T, StoreError>) -> Result<T, StoreError> {
         let unreachable = matches!(result, Err(StoreError::Unreachable(_)));
         // Also one that refuses, as a full Redis does, keeps gateways from vouching.
         if result.is_err() {
@@ -47,13 +78,14 @@ impl Reach {
         }
         if unreachable {
             self.down.store(true, Relaxed);
-        } else {
-            // An answer, of whatever kind.
-            self.answered_ms.store(self.elapsed_ms(), Relaxed);
-            if self.down.load(Relaxed) && self.down.swap(false, Relaxed) {
-                self.recovered.notify_one();
-            }
+            return result;
         }
+        // An answer, of whatever kind.
+        if self.down.load(Relaxed) && self.down.swap(false, Relaxed) {
+            self.trouble();
+            self.recovered.notify_one();
+        }
+        self.answered_ms.store(self.elapsed_ms(), Relaxed);
         result
     }
 
@@ -80,18 +112,25 @@ impl Reach {
         gives_up
     }
 
-    /// For how long from now a lapse is forgiven; zero in quiet times.
-    pub(super) fn forgive(&self) -> Duration {
-        let trouble_ms = self.trouble_ms.load(Relaxed);
-        let quiet = self.elapsed_ms().checked_sub(trouble_ms);
-        match quiet.map(Duration::from_millis) {
-            Some(quiet) if quiet < FORGIVE => FORGIVE,
-            _ => Duration::ZERO,
-        }
+    /// The latest trouble; none in quiet times.
+    pub(super) fn latest_trouble(&self) -> Option<Trouble> {
+        let Window { since_ms, until_ms } = (*self.trouble.lock())?;
+        let ago = |ms| Duration::from_millis(self.elapsed_ms().saturating_sub(ms));
+        let trouble = Trouble { began: ago(since_ms), ended: ago(until_ms) };
+        (trouble.ended < REMEMBER).then_some(trouble)
     }
 
     fn trouble(&self) {
-        self.trouble_ms.store(self.elapsed_ms(), Relaxed);
+        self.trouble_since(self.answered_ms.load(Relaxed));
+    }
+
+    /// There was, or is, trouble from then until now.
+    fn trouble_since(&self, since_ms: u64) {
+        let now_ms = self.elapsed_ms();
+        let mut trouble = self.trouble.lock();
+        let goes_on = |window: &Window| now_ms - window.until_ms < REMEMBER.as_millis() as u64;
+        let since_ms = trouble.filter(goes_on).map_or(since_ms, |w| w.since_ms.min(since_ms));
+        *trouble = Some(Window { since_ms, until_ms: now_ms });
     }
 
     fn elapsed_ms(&self) -> u64 {
@@ -108,22 +147,42 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn a_lapse_is_forgiven_for_a_while_after_trouble_only() {
-        let reach = Reach::new();
-        assert_eq!(reach.forgive(), Duration::ZERO);
-        let _ = reach.note(unreachable());
-        assert_eq!(reach.forgive(), FORGIVE);
-        tokio::time::advance(FORGIVE).await;
-        assert_eq!(reach.forgive(), Duration::ZERO);
+    async fn trouble_began_with_the_last_answer_before_it_and_is_remembered_for_a_while() {
+        let (reach, second) = (Reach::new(), Duration::from_secs(1));
+        assert_eq!(reach.latest_trouble(), None);
+        let _ = reach.note(Ok(()));
+        for _ in 0..3 {
+            tokio::time::advance(second).await;
+            let _ = reach.note(unreachable());
+        }
+        tokio::time::advance(second).await;
+        let _ = reach.note(Ok(()));
+        tokio::time::advance(second).await;
+        let trouble = Trouble { began: 5 * second, ended: second };
+        assert_eq!(reach.latest_trouble(), Some(trouble), "until the first answer after it");
+        tokio::time::advance(REMEMBER).await;
+        assert_eq!(reach.latest_trouble(), None);
         reach.reconnected();
-        assert_eq!(reach.forgive(), FORGIVE);
+        assert!(reach.latest_trouble().is_some_and(|trouble| trouble.ended.is_zero()));
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_call_that_took_long_is_trouble_while_it_took() {
+        let reach = Reach::new();
+        let slow = reach.call(async {
+            tokio::time::sleep(2 * SLOW).await;
+            Ok(())
+        });
+        slow.await.unwrap();
+        let trouble = Trouble { began: 2 * SLOW, ended: Duration::ZERO };
+        assert_eq!(reach.latest_trouble(), Some(trouble));
     }
 
     #[tokio::test(start_paused = true)]
     async fn a_refusal_is_trouble_and_no_loss_of_the_way() {
         let reach = Reach::new();
         let _ = reach.note::<()>(Err(StoreError::Refused("it is full".to_owned())));
-        assert_eq!(reach.forgive(), FORGIVE);
+        assert!(reach.latest_trouble().is_some());
         let _ = reach.note(Ok(()));
         let recovered = tokio::time::timeout(Duration::from_secs(1), reach.recovered()).await;
         assert!(recovered.is_err());

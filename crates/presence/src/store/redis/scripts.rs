@@ -20,6 +20,7 @@ use super::channels::{Address, Channels};
 use super::connect::CALL;
 use super::keys::Keyspace;
 use super::lease::{Known, Leases};
+use super::reach::Trouble;
 use crate::store::bucket::bucket_of;
 use crate::store::view::View;
 use crate::store::{Cause, Change, Claim, Contribution, Event, Held, Standing, StoreError};
@@ -29,9 +30,6 @@ macro_rules! script {
         Script::from_lua(concat!(include_str!("lua/record.lua"), "\n", include_str!($file)))
     };
 }
-
-/// Within this time after the store is back, every gateway has told it what had to wait.
-const RETURN_TIME: Duration = Duration::from_secs(3);
 
 /// The name of a key that never exists. A cluster runs no script on a slot that is on its way to another server while one
 /// of the script's keys is not there: without this, it would run one that finds some of a user's keys here and some gone.
@@ -70,12 +68,12 @@ impl Scripts {
     pub(super) async fn apply(
         &self,
         claims: &[Claim],
-        forgive: Duration,
+        trouble: Option<Trouble>,
     ) -> Result<(), StoreError> {
-        let rows = claims.iter().map(|claim| ClaimRow::new(claim, &self.options, forgive));
+        let rows = claims.iter().map(|claim| ClaimRow::new(claim, &self.options));
         let parts = self.split(rows.map(|row| (row.bucket, row)));
         let calls =
-            parts.into_iter().map(|(bucket, rows)| self.call(&self.apply, bucket, rows, forgive));
+            parts.into_iter().map(|(bucket, rows)| self.call(&self.apply, bucket, rows, trouble));
         let answers = try_join_all(calls).await?;
         // While a slot moves, fred may take the answer to its ASKING for that of a call.
         let counted = answers.iter().all(|answer| answer.as_i64().is_some());
@@ -85,7 +83,7 @@ impl Scripts {
     pub(super) async fn refresh(
         &self,
         users: &[UserId],
-        forgive: Duration,
+        trouble: Option<Trouble>,
     ) -> Result<Vec<UserId>, StoreError> {
         let parts = self.split(users.iter().map(|user| (bucket_of(user), user)));
         let calls = parts.into_iter().map(async |(bucket, users)| {
@@ -93,7 +91,7 @@ impl Scripts {
             for user in users {
                 buckets.entry(bucket_of(user)).or_default().push(self.keys.of(user));
             }
-            decode::<Vec<String>>(self.call(&self.refresh, bucket, buckets, forgive).await?)
+            decode::<Vec<String>>(self.call(&self.refresh, bucket, buckets, trouble).await?)
         });
         let missing = try_join_all(calls).await?.concat();
         Ok(missing.iter().filter_map(|key| self.keys.user_of(key.as_bytes())).collect())
@@ -102,12 +100,12 @@ impl Scripts {
     pub(super) async fn snapshot(
         &self,
         users: &[UserId],
-        forgive: Duration,
+        trouble: Option<Trouble>,
     ) -> Result<Vec<Standing>, StoreError> {
         let asked = users.iter().enumerate().map(|(place, user)| (bucket_of(user), (place, user)));
         let calls = self.split(asked).into_iter().map(async |(bucket, part)| {
             let asked: Vec<_> = part.iter().map(|(_, user)| (bucket_of(user), user)).collect();
-            let rows: Vec<Row> = decode(self.call(&self.snapshot, bucket, asked, forgive).await?)?;
+            let rows: Vec<Row> = decode(self.call(&self.snapshot, bucket, asked, trouble).await?)?;
             let standings =
                 part.iter().zip(rows).map(|((place, _), row)| Ok((*place, row.standing()?)));
             standings.collect::<Result<Vec<_>, StoreError>>()
@@ -140,10 +138,10 @@ impl Scripts {
         script: &Script,
         bucket: u16,
         batch: impl Serialize,
-        forgive: Duration,
+        trouble: Option<Trouble>,
     ) -> Result<Value, StoreError> {
         let address = self.channels.address(bucket);
-        let setup = Setup::new(&self.options, forgive, self.leases.known(), address);
+        let setup = Setup::new(&self.options, trouble, self.leases.known(), address);
         let arguments =
             vec![encode(rmp_serde::to_vec_named(&setup))?, encode(rmp_serde::to_vec(&batch))?];
         let key = |kind: &str| format!("{}:{{{bucket}}}:{kind}", self.options.prefix);
@@ -217,7 +215,8 @@ struct Setup<'a> {
     ttl_ms: u64,
     grace_ms: u64,
     last_seen_ms: u64,
-    forgive_ms: u64,
+    away_since_ms: u64,
+    back_ms: u64,
     sent_ms: u64,
     born_us: u64,
     lapsed: HashMap<String, u64>,
@@ -226,16 +225,24 @@ struct Setup<'a> {
 }
 
 impl<'a> Setup<'a> {
-    fn new(options: &'a RedisOptions, forgive: Duration, known: Known, address: Address) -> Self {
+    fn new(
+        options: &'a RedisOptions,
+        trouble: Option<Trouble>,
+        known: Known,
+        address: Address,
+    ) -> Self {
         let config = &options.config;
+        let now_ms = known.store_now_ms();
+        let then_ms = |ago: Duration| now_ms.saturating_sub(millis(ago));
         Self {
             prefix: &options.prefix,
             gateway: &options.gateway,
             ttl_ms: millis(config.ttl),
             grace_ms: millis(config.grace),
             last_seen_ms: millis(config.last_seen),
-            forgive_ms: millis(forgive),
-            sent_ms: known.store_now_ms(),
+            away_since_ms: trouble.map_or(0, |trouble| then_ms(trouble.began)),
+            back_ms: trouble.map_or(0, |trouble| then_ms(trouble.ended)),
+            sent_ms: now_ms,
             born_us: known.born_us,
             lapsed: known.lapsed,
             publish: address.command(),
@@ -260,16 +267,9 @@ struct ClaimRow<'a> {
 }
 
 impl<'a> ClaimRow<'a> {
-    /// While the store has only just come back, losses and byes alike are held back a little: the user may be on another
-    /// gateway as well, whose word had to wait.
-    fn new(claim: &'a Claim, options: &RedisOptions, forgive: Duration) -> Self {
+    fn new(claim: &'a Claim, options: &RedisOptions) -> Self {
         let hold = claim.cause.hold(options.config.ttl, options.config.grace);
-        let least = if forgive.is_zero() { Duration::ZERO } else { RETURN_TIME };
-        let hold = match hold {
-            Some(hold) => Some(hold.saturating_sub(claim.age).max(least)),
-            None if claim.cause == Cause::Bye => Some(least),
-            None => None,
-        };
+        let hold = hold.map(|hold| hold.saturating_sub(claim.age));
         let contribution = claim.contribution.as_ref();
         let status = contribution.and_then(|contribution| contribution.status.as_ref());
         Self {

@@ -85,8 +85,12 @@ impl Model {
 
     fn claim(&mut self, gateway: &'static str, claim: &Claim, now: Moment) {
         let drained = claim.cause == Cause::Drained;
+        let comes = claim.contribution.is_some() && !drained;
+        let comes = comes && self.parts.iter().all(|part| part.gateway != gateway);
         self.parts.retain(|part| part.until > now && part.gateway != gateway);
-        self.parts.retain(|part| drained || part.claimed.is_some());
+        // A drained gateway keeps the user's place until the user comes elsewhere, or signs out.
+        self.parts.retain(|part| part.claimed.is_some() || !(comes || claim.cause == Cause::Bye));
+        let place_kept = self.place_kept();
         let claimed = claim.contribution.clone().filter(|_| !drained);
         if drained || claimed.is_some() {
             self.parts.push(Part { gateway, claimed_at: now, until: now + TTL, claimed });
@@ -96,7 +100,13 @@ impl Model {
             Cause::Closed | Cause::Silent | Cause::Expired => GRACE,
             Cause::Drained => TTL,
         };
-        self.change(claim.cause, now + hold.saturating_sub(claim.age), now);
+        let until = now + hold.saturating_sub(claim.age);
+        let until = if hold.is_zero() { until } else { until.max(place_kept.unwrap_or(until)) };
+        self.change(claim.cause, until, now);
+    }
+
+    fn place_kept(&self) -> Option<Moment> {
+        self.parts.iter().filter(|part| part.claimed.is_none()).map(|part| part.until).max()
     }
 
     /// Those of whom nobody vouched for the TTL are gone, since then.
@@ -104,7 +114,8 @@ impl Model {
         let gone = self.parts.iter().map(|part| part.until).filter(|until| *until <= now).max();
         if let Some(gone) = gone {
             self.parts.retain(|part| part.until > now);
-            self.change(Cause::Expired, gone + GRACE, now);
+            let until = (gone + GRACE).max(self.place_kept().unwrap_or(gone));
+            self.change(Cause::Expired, until, now);
         }
     }
 }

@@ -9,7 +9,6 @@
 -- Result   how many users changed
 -- Cost     about 8 commands a user
 
-local RETURN_MS = 3000
 local vouched = {}
 
 local function vouch_once(bucket)
@@ -19,7 +18,7 @@ local function vouch_once(bucket)
   end
 end
 
--- A user who is back elsewhere needs nobody's drained place-holder any more.
+-- A user who has come here, or has signed out, needs nobody's drained place-holder any more.
 local function drop_drained(user_key, contributions)
   for gateway, contribution in pairs(contributions) do
     if contribution == 'drained' and gateway ~= setup.gateway then
@@ -44,8 +43,6 @@ for _, claim in ipairs(claims) do
   local bucket, user, contribution, status_age_ms, cause, hold_ms, due_in_ms, silence_ms, online_ms = unpack(claim)
   local user_key = key(bucket, 'user', user)
   if stale and contribution == '' then
-    -- The call waited in a store that was stopped: the user may have come elsewhere since, and that may wait as well.
-    hold_ms = math.max(hold_ms, RETURN_MS)
     silence_ms = silence_ms + waited_ms
     due_in_ms = due_in_ms - waited_ms
   end
@@ -56,6 +53,7 @@ for _, claim in ipairs(claims) do
     restore(bucket, user, record)
   end
   note_lost(bucket, record.view, contributions, setup.gateway)
+  local comes = contribution ~= '' and contribution ~= 'drained' and not contributions[setup.gateway]
   if contribution == '' then
     call('HDEL', user_key, setup.gateway)
     contributions[setup.gateway] = nil
@@ -68,11 +66,15 @@ for _, claim in ipairs(claims) do
     end
     vouch_once(bucket)
     call('HSET', user_key, setup.gateway, contribution)
-    call('PEXPIRE', user_key, integer(setup.ttl_ms))
+    call('PEXPIRE', user_key, integer(vouch_ms))
     contributions[setup.gateway] = contribution
   end
-  if contribution ~= 'drained' then
+  if comes or cause == 'bye' then
     drop_drained(user_key, contributions)
+  end
+  local hold_until = hold_ms > 0 and now_ms + hold_ms or 0
+  if cause ~= 'joined' and cause ~= 'status' then
+    hold_until = math.max(hold_until, return_until, place_kept_until(bucket, contributions))
   end
   local view = merge(contributions)
   if record.view.state == 'offline' and record.view.gateways ~= '.' then
@@ -82,7 +84,7 @@ for _, claim in ipairs(claims) do
   commit(bucket, user, record, view, {
     cause = cause,
     since_ms = now_ms - (view.state == 'online' and online_ms or silence_ms),
-    hold_until = hold_ms > 0 and now_ms + hold_ms or 0,
+    hold_until = hold_until,
     due_ms = math.max(now_ms + due_in_ms, 0),
   })
 end

@@ -2,7 +2,8 @@
 --
 -- KEYS[1]  <prefix>:gateways   hash, TTL: gateway -> when (ms) it last renewed; and "@born" -> since when (us) this store
 --                              remembers: its first lease, also the first after it lost everything
--- ARGV     gateway, lapse_ms (a lease is good for so long), forget_ms (then it is forgotten)
+-- ARGV     gateway, lapse_ms (a lease is good for so long), forget_ms (then it is forgotten), sent_ms (when the call was
+--          sent, by this clock, or 0: the gateway may have died while it waited)
 -- Result   MessagePack list:
 --          { now_ms, born_us, 1 when this gateway's lease was good until now or else 0, { { gateway, renewed_ms }, ... } }
 -- Cost     6 commands
@@ -13,7 +14,9 @@ local now_us = time[1] * 1000000 + time[2]
 local now_ms = math.floor(now_us / 1000)
 redis.call('HSETNX', KEYS[1], '@born', string.format('%.0f', now_us))
 local renewed_before_ms = tonumber(redis.call('HGET', KEYS[1], gateway) or 0)
-redis.call('HSET', KEYS[1], gateway, string.format('%.0f', now_ms))
+local sent_ms = tonumber(ARGV[4])
+local alive_ms = sent_ms > 0 and math.min(now_ms, math.max(sent_ms, now_ms - lapse_ms / 2)) or now_ms
+redis.call('HSET', KEYS[1], gateway, string.format('%.0f', alive_ms))
 redis.call('PEXPIRE', KEYS[1], ARGV[3])
 
 local lapsed, born_us = {}, 0

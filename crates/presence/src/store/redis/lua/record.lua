@@ -12,13 +12,16 @@
 -- KEYS[2] is a key that never exists, so that no script runs while the slot is on its way to another server.
 -- ARGV[1] is a MessagePack map: prefix, gateway, ttl_ms, grace_ms, last_seen_ms, publish (PUBLISH or SPUBLISH), channel,
 --   and
---   forgive_ms  while the store has only just come back, a lapse is held back for at least so long, since living
---               gateways could not vouch;
---   sent_ms     when the call was sent, by this clock: one that had to wait is as forgiving, since its sender could not
---               know yet that the store was away;
+--   away_since_ms, back_ms  while the store has only just come back: from when to when it was away; else 0;
+--   sent_ms     when the call was sent, by this clock: of one that had to wait, the sender could not know yet that the
+--               store was away;
 --   born_us     since when the store remembers: the version of a user of whom it has no trace;
 --   lapsed      gateway -> when (ms) it last renewed its lease, of those that are known to be dead: their users were
 --               alive until then, whenever they were last vouched for.
+--
+-- After the store was away, what gateways had to tell it comes in any order. Within RETURN_MS they have told it: until then
+-- losses and byes are held back, since the user may be on another gateway as well, and so are losses whose hold ended
+-- meanwhile, since nobody could come back. Living gateways could not vouch either: for FORGIVE_MS nobody has lapsed.
 
 local call = redis.call
 local setup = cmsgpack.unpack(ARGV[1])
@@ -26,10 +29,18 @@ local time = call('TIME')
 local now_us = time[1] * 1000000 + time[2]
 local now_ms = math.floor(now_us / 1000)
 local news = {}
-local STALE_MS, FORGIVE_MS = 1000, 5000
+local STALE_MS, RETURN_MS, FORGIVE_MS = 1000, 3000, 5000
 local waited_ms = setup.sent_ms > 0 and now_ms - setup.sent_ms or 0
 local stale = waited_ms > STALE_MS
-local forgive_ms = stale and math.max(setup.forgive_ms, FORGIVE_MS) or setup.forgive_ms
+local away_since_ms, back_ms = setup.away_since_ms, setup.back_ms
+if stale then
+  away_since_ms = away_since_ms > 0 and math.min(away_since_ms, setup.sent_ms) or setup.sent_ms
+  back_ms = now_ms
+end
+local return_until = back_ms > 0 and back_ms + RETURN_MS or 0
+local forgive_until = back_ms > 0 and back_ms + FORGIVE_MS or 0
+-- For how long this call vouches: one that had to wait may be that of a gateway that died meanwhile.
+local vouch_ms = stale and math.max(setup.ttl_ms - waited_ms, math.min(FORGIVE_MS, setup.ttl_ms)) or setup.ttl_ms
 
 local function integer(number)
   return string.format('%.0f', number)
@@ -81,6 +92,9 @@ local function load_record(bucket, user)
     return { view = parse(stored), hold_until = 0 }
   end
   local record = { view = parse(view), hold_until = tonumber(hold_until) }
+  if record.hold_until > away_since_ms and return_until > now_ms then
+    record.hold_until = math.max(record.hold_until, return_until)
+  end
   if record.hold_until > now_ms then
     record.before = parse(before)
   else
@@ -109,18 +123,20 @@ local function forget_old(vouchers)
   end
 end
 
--- This gateway vouches for its users of a bucket until the TTL from now.
+-- This gateway vouches for its users of a bucket for the TTL.
 local function vouch(bucket)
   local vouchers = vouchers_key(bucket)
-  if call('HSET', vouchers, setup.gateway, integer(now_ms + setup.ttl_ms)) == 1 then
+  if call('HSET', vouchers, setup.gateway, integer(now_ms + vouch_ms)) == 1 then
     forget_old(vouchers)
   end
   call('PEXPIRE', vouchers, integer(setup.last_seen_ms))
 end
 
--- Until when (ms) a gateway vouches for its users of a bucket; 0 when it never did, or so long ago that it is forgotten.
-local function vouched_until(bucket, gateway)
-  return tonumber(call('HGET', vouchers_key(bucket), gateway) or 0)
+-- Until when (ms) a gateway's users of a bucket count as alive: as long as it vouches for them, and if it died, for the TTL
+-- since it last renewed its lease. 0 when both are forgotten.
+local function alive_until(bucket, gateway)
+  local renewed = setup.lapsed[gateway]
+  return math.max(tonumber(call('HGET', vouchers_key(bucket), gateway) or 0), renewed and renewed + setup.ttl_ms or 0)
 end
 
 -- Notes for each gateway that a view names (but one), and that has no part in the user any more, that this is so: it may
@@ -136,20 +152,20 @@ local function note_lost(bucket, view, contributions, but)
   end
 end
 
--- What the gateways contribute: gateway -> contribution, without those whose gateway stopped vouching, which are
--- removed. Then until when the others but this one vouch, and when the last of the removed stopped, if any was.
+-- What the gateways contribute: gateway -> contribution, without those that count as alive no more, which are removed.
+-- Then until when the others but this one do, and until when the last of the removed did, if any was.
 local function load_contributions(bucket, user)
   local flat = call('HGETALL', key(bucket, 'user', user))
   local contributions, until_ms, lapsed = {}, 0, nil
   for i = 1, #flat, 2 do
     local gateway = flat[i]
-    local vouched = gateway == setup.gateway and 0 or vouched_until(bucket, gateway)
-    if vouched > now_ms or gateway == setup.gateway then
+    local alive = gateway == setup.gateway and 0 or alive_until(bucket, gateway)
+    if alive > now_ms or gateway == setup.gateway then
       contributions[gateway] = flat[i + 1]
-      until_ms = math.max(until_ms, vouched)
+      until_ms = math.max(until_ms, alive)
     else
       call('HDEL', key(bucket, 'user', user), gateway)
-      lapsed = math.max(lapsed or 0, vouched)
+      lapsed = math.max(lapsed or 0, alive)
     end
   end
   return contributions, until_ms, lapsed
@@ -239,23 +255,25 @@ local function commit(bucket, user, record, view, change)
   return news[#news]
 end
 
--- Until when the gateways that a view names vouch, or did: 0 when that is forgotten. They may still do, when it is only
--- the user's key that is gone: until then they find out, and join the user again.
-local function last_vouch(bucket, view)
+-- Until when a user counts as alive who is on the gateways that a view names: 0 when that is forgotten. That may be later
+-- than now, when it is only the user's key that is gone: until then they find out, and join the user again.
+local function last_alive(bucket, view)
   local last = 0
   for gateway in string.gmatch(view.gateways, '[^,]+') do
-    last = math.max(last, vouched_until(bucket, gateway))
+    last = math.max(last, alive_until(bucket, gateway))
   end
   return last
 end
 
--- Until when the users of the gateways that a view names count as alive, by the leases: 0 when none is known to be dead.
-local function leased_until(view)
-  local renewed = 0
-  for gateway in string.gmatch(view.gateways, '[^,]+') do
-    renewed = math.max(renewed, setup.lapsed[gateway] or 0)
+-- Until when the place of a user is kept by gateways that drain; 0 when by none.
+local function place_kept_until(bucket, contributions)
+  local kept = 0
+  for gateway, contribution in pairs(contributions) do
+    if contribution == 'drained' and gateway ~= setup.gateway then
+      kept = math.max(kept, alive_until(bucket, gateway))
+    end
   end
-  return renewed > 0 and renewed + setup.ttl_ms or 0
+  return kept
 end
 
 -- A user who is alive though there is no line about it, which a Redis that runs out of memory may have evicted.
@@ -274,7 +292,7 @@ local function settle(bucket, user, record)
   end
   local contributions, _, lapsed = {}, nil, nil
   if call('EXISTS', key(bucket, 'user', user)) == 0 then
-    lapsed = last_vouch(bucket, record.view)
+    lapsed = last_alive(bucket, record.view)
   elseif string.find(record.view.gateways, ',', 1, true) then
     contributions, _, lapsed = load_contributions(bucket, user)
   end
@@ -282,12 +300,11 @@ local function settle(bucket, user, record)
     return
   end
   note_lost(bucket, record.view, contributions)
-  local alive_until = math.max(lapsed, leased_until(record.view))
   return commit(bucket, user, record, merge(contributions), {
     cause = 'expired',
-    since_ms = alive_until > 0 and alive_until - setup.ttl_ms or tonumber(record.view.since) or now_ms,
-    hold_until = math.max(alive_until + setup.grace_ms, forgive_ms > 0 and now_ms + forgive_ms or 0),
-    due_ms = (alive_until > 0 and alive_until or now_ms) + setup.grace_ms,
+    since_ms = lapsed > 0 and lapsed - setup.ttl_ms or tonumber(record.view.since) or now_ms,
+    hold_until = math.max(lapsed + setup.grace_ms, forgive_until, place_kept_until(bucket, contributions)),
+    due_ms = (lapsed > 0 and lapsed or now_ms) + setup.grace_ms,
   })
 end
 

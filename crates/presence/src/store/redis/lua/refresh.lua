@@ -7,7 +7,7 @@
 -- Cost     1 command a user and 3 a bucket
 
 local missing = {}
-local ttl = integer(setup.ttl_ms)
+local ttl = integer(vouch_ms)
 local own_part_lost = setup.gateway .. ' lost'
 
 for bucket, keys in pairs(cmsgpack.unpack(ARGV[2])) do
