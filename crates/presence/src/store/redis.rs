@@ -137,17 +137,17 @@ pub struct RedisStore {
 impl Store for RedisStore {
     async fn apply(&self, claims: Vec<Claim>) -> Result<(), StoreError> {
         debug_assert!(claims.len() <= BATCH_LEN_MAX);
-        self.reach.call(self.scripts.apply(&claims, self.reach.latest_trouble())).await
+        self.reach.call(self.scripts.apply(&claims, self.reach.contact())).await
     }
 
     async fn refresh(&self, users: Vec<UserId>) -> Result<Vec<UserId>, StoreError> {
         debug_assert!(users.len() <= BATCH_LEN_MAX);
-        self.reach.call(self.scripts.refresh(&users, self.reach.latest_trouble())).await
+        self.reach.call(self.scripts.refresh(&users, self.reach.contact())).await
     }
 
     async fn snapshot(&self, users: Vec<UserId>) -> Result<Vec<Standing>, StoreError> {
         debug_assert!(users.len() <= BATCH_LEN_MAX);
-        self.reach.call(self.scripts.snapshot(&users, self.reach.latest_trouble())).await
+        self.reach.call(self.scripts.snapshot(&users, self.reach.contact())).await
     }
 
     async fn disconnect(&self, user: UserId) -> Result<(), StoreError> {

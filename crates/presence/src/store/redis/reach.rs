@@ -37,6 +37,15 @@ struct Window {
     until_ms: u64,
 }
 
+/// How the way to Redis was lately.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct Contact {
+    /// How long ago a call was answered last.
+    pub(super) answered: Duration,
+    /// The latest trouble; none in quiet times.
+    pub(super) trouble: Option<Trouble>,
+}
+
 /// Trouble that is over since a short while, or is not over yet.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Trouble {
@@ -112,12 +121,17 @@ impl Reach {
         gives_up
     }
 
-    /// The latest trouble; none in quiet times.
-    pub(super) fn latest_trouble(&self) -> Option<Trouble> {
-        let Window { since_ms, until_ms } = (*self.trouble.lock())?;
+    /// How the way to Redis is and was.
+    pub(super) fn contact(&self) -> Contact {
         let ago = |ms| Duration::from_millis(self.elapsed_ms().saturating_sub(ms));
-        let trouble = Trouble { began: ago(since_ms), ended: ago(until_ms) };
-        (trouble.ended < REMEMBER).then_some(trouble)
+        let trouble = self.trouble.lock().map(|Window { since_ms, until_ms }| Trouble {
+            began: ago(since_ms),
+            ended: ago(until_ms),
+        });
+        Contact {
+            answered: ago(self.answered_ms.load(Relaxed)),
+            trouble: trouble.filter(|trouble| trouble.ended < REMEMBER),
+        }
     }
 
     fn trouble(&self) {
@@ -149,7 +163,7 @@ mod tests {
     #[tokio::test(start_paused = true)]
     async fn trouble_began_with_the_last_answer_before_it_and_is_remembered_for_a_while() {
         let (reach, second) = (Reach::new(), Duration::from_secs(1));
-        assert_eq!(reach.latest_trouble(), None);
+        assert_eq!(reach.contact().trouble, None);
         let _ = reach.note(Ok(()));
         for _ in 0..3 {
             tokio::time::advance(second).await;
@@ -159,11 +173,11 @@ mod tests {
         let _ = reach.note(Ok(()));
         tokio::time::advance(second).await;
         let trouble = Trouble { began: 5 * second, ended: second };
-        assert_eq!(reach.latest_trouble(), Some(trouble), "until the first answer after it");
+        assert_eq!(reach.contact().trouble, Some(trouble), "until the first answer after it");
         tokio::time::advance(REMEMBER).await;
-        assert_eq!(reach.latest_trouble(), None);
+        assert_eq!(reach.contact().trouble, None);
         reach.reconnected();
-        assert!(reach.latest_trouble().is_some_and(|trouble| trouble.ended.is_zero()));
+        assert!(reach.contact().trouble.is_some_and(|trouble| trouble.ended.is_zero()));
     }
 
     #[tokio::test(start_paused = true)]
@@ -175,14 +189,14 @@ mod tests {
         });
         slow.await.unwrap();
         let trouble = Trouble { began: 2 * SLOW, ended: Duration::ZERO };
-        assert_eq!(reach.latest_trouble(), Some(trouble));
+        assert_eq!(reach.contact().trouble, Some(trouble));
     }
 
     #[tokio::test(start_paused = true)]
     async fn a_refusal_is_trouble_and_no_loss_of_the_way() {
         let reach = Reach::new();
         let _ = reach.note::<()>(Err(StoreError::Refused("it is full".to_owned())));
-        assert!(reach.latest_trouble().is_some());
+        assert!(reach.contact().trouble.is_some());
         let _ = reach.note(Ok(()));
         let recovered = tokio::time::timeout(Duration::from_secs(1), reach.recovered()).await;
         assert!(recovered.is_err());

@@ -20,7 +20,7 @@ use super::channels::{Address, Channels};
 use super::connect::CALL;
 use super::keys::Keyspace;
 use super::lease::{Known, Leases};
-use super::reach::Trouble;
+use super::reach::Contact;
 use crate::store::bucket::bucket_of;
 use crate::store::view::View;
 use crate::store::{Cause, Change, Claim, Contribution, Event, Held, Standing, StoreError};
@@ -65,15 +65,11 @@ impl Scripts {
         &self.options.gateway
     }
 
-    pub(super) async fn apply(
-        &self,
-        claims: &[Claim],
-        trouble: Option<Trouble>,
-    ) -> Result<(), StoreError> {
+    pub(super) async fn apply(&self, claims: &[Claim], contact: Contact) -> Result<(), StoreError> {
         let rows = claims.iter().map(|claim| ClaimRow::new(claim, &self.options));
         let parts = self.split(rows.map(|row| (row.bucket, row)));
         let calls =
-            parts.into_iter().map(|(bucket, rows)| self.call(&self.apply, bucket, rows, trouble));
+            parts.into_iter().map(|(bucket, rows)| self.call(&self.apply, bucket, rows, contact));
         let answers = try_join_all(calls).await?;
         // While a slot moves, fred may take the answer to its ASKING for that of a call.
         let counted = answers.iter().all(|answer| answer.as_i64().is_some());
@@ -83,7 +79,7 @@ impl Scripts {
     pub(super) async fn refresh(
         &self,
         users: &[UserId],
-        trouble: Option<Trouble>,
+        contact: Contact,
     ) -> Result<Vec<UserId>, StoreError> {
         let parts = self.split(users.iter().map(|user| (bucket_of(user), user)));
         let calls = parts.into_iter().map(async |(bucket, users)| {
@@ -91,7 +87,7 @@ impl Scripts {
             for user in users {
                 buckets.entry(bucket_of(user)).or_default().push(self.keys.of(user));
             }
-            decode::<Vec<String>>(self.call(&self.refresh, bucket, buckets, trouble).await?)
+            decode::<Vec<String>>(self.call(&self.refresh, bucket, buckets, contact).await?)
         });
         let missing = try_join_all(calls).await?.concat();
         Ok(missing.iter().filter_map(|key| self.keys.user_of(key.as_bytes())).collect())
@@ -100,12 +96,12 @@ impl Scripts {
     pub(super) async fn snapshot(
         &self,
         users: &[UserId],
-        trouble: Option<Trouble>,
+        contact: Contact,
     ) -> Result<Vec<Standing>, StoreError> {
         let asked = users.iter().enumerate().map(|(place, user)| (bucket_of(user), (place, user)));
         let calls = self.split(asked).into_iter().map(async |(bucket, part)| {
             let asked: Vec<_> = part.iter().map(|(_, user)| (bucket_of(user), user)).collect();
-            let rows: Vec<Row> = decode(self.call(&self.snapshot, bucket, asked, trouble).await?)?;
+            let rows: Vec<Row> = decode(self.call(&self.snapshot, bucket, asked, contact).await?)?;
             let standings =
                 part.iter().zip(rows).map(|((place, _), row)| Ok((*place, row.standing()?)));
             standings.collect::<Result<Vec<_>, StoreError>>()
@@ -138,10 +134,10 @@ impl Scripts {
         script: &Script,
         bucket: u16,
         batch: impl Serialize,
-        trouble: Option<Trouble>,
+        contact: Contact,
     ) -> Result<Value, StoreError> {
         let address = self.channels.address(bucket);
-        let setup = Setup::new(&self.options, trouble, self.leases.known(), address);
+        let setup = Setup::new(&self.options, contact, self.leases.known(), address);
         let arguments =
             vec![encode(rmp_serde::to_vec_named(&setup))?, encode(rmp_serde::to_vec(&batch))?];
         let key = |kind: &str| format!("{}:{{{bucket}}}:{kind}", self.options.prefix);
@@ -217,6 +213,7 @@ struct Setup<'a> {
     last_seen_ms: u64,
     away_since_ms: u64,
     back_ms: u64,
+    answered_ms: u64,
     sent_ms: u64,
     born_us: u64,
     lapsed: HashMap<String, u64>,
@@ -225,12 +222,7 @@ struct Setup<'a> {
 }
 
 impl<'a> Setup<'a> {
-    fn new(
-        options: &'a RedisOptions,
-        trouble: Option<Trouble>,
-        known: Known,
-        address: Address,
-    ) -> Self {
+    fn new(options: &'a RedisOptions, contact: Contact, known: Known, address: Address) -> Self {
         let config = &options.config;
         let now_ms = known.store_now_ms();
         let then_ms = |ago: Duration| now_ms.saturating_sub(millis(ago));
@@ -240,8 +232,9 @@ impl<'a> Setup<'a> {
             ttl_ms: millis(config.ttl),
             grace_ms: millis(config.grace),
             last_seen_ms: millis(config.last_seen),
-            away_since_ms: trouble.map_or(0, |trouble| then_ms(trouble.began)),
-            back_ms: trouble.map_or(0, |trouble| then_ms(trouble.ended)),
+            away_since_ms: contact.trouble.map_or(0, |trouble| then_ms(trouble.began)),
+            back_ms: contact.trouble.map_or(0, |trouble| then_ms(trouble.ended)),
+            answered_ms: then_ms(contact.answered),
             sent_ms: now_ms,
             born_us: known.born_us,
             lapsed: known.lapsed,

@@ -13,8 +13,8 @@
 -- ARGV[1] is a MessagePack map: prefix, gateway, ttl_ms, grace_ms, last_seen_ms, publish (PUBLISH or SPUBLISH), channel,
 --   and
 --   away_since_ms, back_ms  while the store has only just come back: from when to when it was away; else 0;
---   sent_ms     when the call was sent, by this clock: of one that had to wait, the sender could not know yet that the
---               store was away;
+--   sent_ms, answered_ms    when the call was sent, and when its sender was answered last before, by this clock: of one
+--               that had to wait, the sender could not know yet that the store was away;
 --   born_us     since when the store remembers: the version of a user of whom it has no trace;
 --   lapsed      gateway -> when (ms) it last renewed its lease, of those that are known to be dead: their users were
 --               alive until then, whenever they were last vouched for.
@@ -34,7 +34,7 @@ local waited_ms = setup.sent_ms > 0 and now_ms - setup.sent_ms or 0
 local stale = waited_ms > STALE_MS
 local away_since_ms, back_ms = setup.away_since_ms, setup.back_ms
 if stale then
-  away_since_ms = away_since_ms > 0 and math.min(away_since_ms, setup.sent_ms) or setup.sent_ms
+  away_since_ms = away_since_ms > 0 and math.min(away_since_ms, setup.answered_ms) or setup.answered_ms
   back_ms = now_ms
 end
 local return_until = back_ms > 0 and back_ms + RETURN_MS or 0
