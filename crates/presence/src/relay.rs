@@ -209,9 +209,8 @@ impl Core {
         let core = self.clone();
         self.spawn(async move {
             sleep(due_in + REAP_DELAY).await;
-            for shard in 0..SHARDS {
-                confirm(core.clone(), core.table.users_on(shard, &gateway)).await;
-            }
+            let users = (0..SHARDS).flat_map(|shard| core.table.users_on(shard, &gateway));
+            confirm(core.clone(), users.collect()).await;
             // Somebody may have come to live there in news that was missed.
             reconcile(core, Duration::ZERO).await;
         });

@@ -14,7 +14,6 @@ use tokio::sync::broadcast::{self, error::RecvError, error::TryRecvError};
 use tokio::sync::mpsc;
 use tokio::time::{Instant, sleep, sleep_until, timeout};
 
-use super::channels::PubSub;
 use super::connect::{Link, replace_connection};
 use super::keys::Keyspace;
 use super::outlet::{Outlet, Owed};
@@ -24,11 +23,9 @@ use super::startup::{pubsub_of, turn_on_events};
 use super::subscription::{Hearing, Subscription};
 use crate::store::Event;
 
-/// How often a quiet subscriber is asked whether it still hears: without a question, a dead peer is never noticed.
-const CHECK_INTERVAL: Duration = Duration::from_secs(5);
-
-/// The same where channels are sharded: only by that question is it noticed that a slot was moved.
-const SHARDED_CHECK_INTERVAL: Duration = Duration::from_secs(2);
+/// How often a subscriber is asked whether it still hears: without a question, a dead peer is never noticed, nor, where
+/// channels are sharded, that a slot was moved. With the time for an answer, within five seconds.
+const CHECK_INTERVAL: Duration = Duration::from_secs(2);
 
 /// How often everything is subscribed to again, whatever the answers: a backstop. Each waits up to a fifth longer.
 const RENEW_INTERVAL: Duration = Duration::from_mins(1);
@@ -191,7 +188,7 @@ impl Feed {
                 if let Some(owed) = self.after_subscribing.take() {
                     self.outlet.owe(owed);
                 }
-                self.due = Instant::now() + self.check_interval();
+                self.due = Instant::now() + CHECK_INTERVAL;
             }
             Err(reason) => {
                 tracing::debug!(reason, "Redis cannot be listened to");
@@ -199,13 +196,6 @@ impl Feed {
                 self.after_subscribing = self.after_subscribing.max(Some(Owed::Gap));
                 self.due = Instant::now() + RETRY_DELAY;
             }
-        }
-    }
-
-    fn check_interval(&self) -> Duration {
-        match self.subscription.pubsub() {
-            PubSub::Plain => CHECK_INTERVAL,
-            PubSub::Sharded => SHARDED_CHECK_INTERVAL,
         }
     }
 

@@ -50,10 +50,6 @@ impl Subscription {
         Self { channels, expired, teller: None, shards: Vec::new() }
     }
 
-    pub(super) fn pubsub(&self) -> PubSub {
-        self.channels.pubsub()
-    }
-
     /// Publishes from now on where it is best; [`Self::renew`] listens there as well.
     pub(super) fn switch_to(&self, pubsub: PubSub) {
         self.channels.switch_to(pubsub);
