@@ -11,7 +11,7 @@ use tokio::sync::mpsc;
 use tokio::time::{Instant, interval_at, sleep, sleep_until};
 use tracing::{debug, info};
 
-use crate::desk::read_all;
+use crate::desk::read_settled;
 use crate::engine::Core;
 use crate::metrics::CauseLabel;
 use crate::store::{BATCH_LEN_MAX, Event, Lapse, Standing, StoreError};
@@ -114,7 +114,7 @@ fn confirm_due(core: &Arc<Core>) {
 /// Asks the store once more about users whose loss is due, until it answers: nobody is offline until that is known.
 pub(crate) async fn confirm(core: Arc<Core>, users: Vec<UserId>) {
     for batch in users.chunks(BATCH_LEN_MAX) {
-        while let Err(error) = read_all(&core, batch).await {
+        while let Err(error) = read_settled(&core, batch).await {
             debug!(%error, users = batch.len(), "a due offline waits until the store confirms it");
             core.health.wait_for_store(RETRY_PAUSE, Duration::from_secs(1)).await;
         }
@@ -157,7 +157,13 @@ impl Core {
     }
 
     /// Takes over what the store answered to a question that was asked then. True when that was news here.
+    ///
+    /// A store that has just lost everything is not asked for the first word about a user.
     pub(crate) fn learn(&self, standing: &Standing, asked: Instant) -> bool {
+        let untraced = standing.view.is_no_trace() && self.health.is_unsettled();
+        if untraced && self.table.state(&standing.user).is_none() {
+            return false;
+        }
         let learned = self.table.learn(standing, asked, Instant::now());
         learned.is_some_and(|(user, absorbed)| self.act(user, absorbed))
     }

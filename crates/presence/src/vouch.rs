@@ -27,7 +27,7 @@ const RETRY_PAUSE: Duration = Duration::from_millis(500);
 /// How often each user is vouched for: so often that a lost call can be made good several times before the TTL is over.
 /// Each is a write in the store, so not more often than that.
 pub(crate) fn vouch_interval(config: &Config) -> Duration {
-    config.ttl * 2 / 3
+    config.ttl * 3 / 4
 }
 
 /// Walks the buckets for as long as the engine lives, from a random start, so that gateways do not beat in step.

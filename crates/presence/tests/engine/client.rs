@@ -7,7 +7,8 @@ use std::time::Duration;
 use presence::store::embedded::EmbeddedHub;
 use presence::{Config, Joining, Metrics, Presence, Request, Session, Work};
 use presence_protocol::{
-    CloseReason, Device, Format, GatewayMessage, Status, UserId, UserState, decode_gateway,
+    CloseReason, Device, ErrorCode, Format, GatewayMessage, Status, UserId, UserState,
+    decode_gateway,
 };
 use tokio::time::timeout;
 
@@ -83,6 +84,7 @@ impl Client {
             }
             GatewayMessage::Snapshot { users, .. } => users,
             GatewayMessage::Degraded { .. } => return,
+            GatewayMessage::Error(error) if error.code == ErrorCode::StoreUnavailable => return,
             other => panic!("{other:?}"),
         };
         for state in states {

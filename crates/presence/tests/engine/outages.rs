@@ -10,7 +10,7 @@ use presence::store::embedded::EmbeddedHub;
 use presence::store::view::View;
 use presence::store::{Claim, Opened, Pulse, Standing, Store, StoreError};
 use presence::{Config, Metrics, Presence};
-use presence_protocol::UserId;
+use presence_protocol::{Availability, UserId};
 use tokio::time::{Instant, sleep};
 
 use crate::client::{Client, user};
@@ -158,4 +158,46 @@ async fn a_store_that_takes_no_writes_and_knows_nobody_is_not_believed() {
     ana.live_for(Duration::from_secs(20)).await;
     assert!(presence.degraded_since().is_none());
     assert_eq!(ana.pushed, 0, "nobody went");
+}
+
+#[tokio::test(start_paused = true)]
+async fn whoever_is_watched_while_the_store_is_away_is_told_of_all_the_same() {
+    let (presence, store) = start(&Config::default());
+    let mut eve = Client::join(&presence, "eve", None, None);
+    let mut ana = Client::join(&presence, "ana", None, None);
+    let (_bo, _cy) =
+        (Client::join(&presence, "bo", None, None), Client::join(&presence, "cy", None, None));
+    eve.watch(&["bo"]);
+    eve.live_for(Duration::from_secs(1)).await;
+
+    store.turn(State::Away);
+    ana.watch(&["bo", "cy"]);
+    ana.live_for(Duration::from_secs(1)).await;
+    assert!(ana.view.contains_key(&user("bo")), "known here, since eve watches it");
+    assert!(!ana.view.contains_key(&user("cy")));
+    store.turn(State::Fine);
+    ana.live_for(Duration::from_secs(3)).await;
+    assert!(ana.view.contains_key(&user("cy")), "long before the next comparison");
+}
+
+#[tokio::test(start_paused = true)]
+async fn who_watches_as_the_store_comes_back_empty_is_not_told_of_living_users_as_unknown() {
+    let (presence, store) = start(&Config::default());
+    let _bo = Client::join(&presence, "bo", None, None);
+    sleep(Duration::from_secs(1)).await;
+    store.turn(State::Away);
+    sleep(Duration::from_secs(5)).await;
+    assert!(presence.degraded_since().is_some());
+    store.turn(State::Empty);
+    while presence.degraded_since().is_some() {
+        sleep(Duration::from_millis(10)).await;
+    }
+    let mut ana = Client::join(&presence, "ana", None, None);
+    ana.watch(&["bo"]);
+    ana.live_for(Duration::from_secs(1)).await;
+    assert!(ana.view.is_empty(), "{:?}", ana.view);
+    store.turn(State::Fine);
+    ana.live_for(Duration::from_secs(3)).await;
+    assert_eq!(ana.view[&user("bo")].state, Availability::Online);
+    assert_eq!(ana.pushed, 0, "its first answer was right");
 }

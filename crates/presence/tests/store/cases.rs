@@ -216,6 +216,18 @@ pub(crate) async fn a_drained_user_stays_shown_and_is_dropped_by_a_bye_elsewhere
     assert_eq!(g1.refresh(&["ana"]).await, [user("ana")], "nothing is left of the drained gateway");
 }
 
+pub(crate) async fn a_place_that_a_drain_keeps_outlives_the_loss_of_another_session(world: World) {
+    let (g1, g2) = (world.gateway("g1").await, world.gateway("g2").await);
+    g1.join("ana", "ios").await;
+    g2.join("ana", "web").await;
+    g1.leave("ana", Cause::Drained).await;
+    // Its own hold is over already.
+    g2.apply(Claim { age: world.config.grace, ..leave("ana", Cause::Closed) }).await;
+    let gone = g2.look("ana").await;
+    assert!(gone.shown().is_online());
+    assert!(gone.held.is_some_and(|held| held.remaining > world.config.ttl / 2));
+}
+
 pub(crate) async fn a_drained_user_who_comes_back_elsewhere_never_changed(world: World) {
     let (g1, g2) = (world.gateway("g1").await, world.gateway("g2").await);
     g1.join("ana", "ios").await;

@@ -39,6 +39,7 @@ contract! {
     a_late_leave_of_an_old_gateway_does_not_override_a_newer_join(slow);
     repeating_a_claim_changes_nothing(slow);
     a_drained_user_stays_shown_and_is_dropped_by_a_bye_elsewhere(slow);
+    a_place_that_a_drain_keeps_outlives_the_loss_of_another_session(slow);
     a_drained_user_who_comes_back_elsewhere_never_changed(slow);
     a_drained_user_who_does_not_come_back_is_offline_after_the_ttl(quick_ttl);
     refreshing_answers_the_users_that_are_not_known(slow);

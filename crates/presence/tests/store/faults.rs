@@ -125,6 +125,23 @@ async fn a_bye_that_waited_in_a_paused_redis_gives_other_gateways_time() {
     assert!(!standing.view.is_online() && standing.shown().is_online(), "{standing:?}");
 }
 
+#[tokio::test]
+async fn a_loss_whose_hold_ended_in_a_paused_redis_is_held_until_others_had_time() {
+    let server = RedisServer::start();
+    let world = World::on(&server, quick());
+    let gateway = world.gateway("g").await;
+    gateway.join("ana", "ios").await;
+    gateway.leave("ana", Cause::Closed).await;
+    let standing = in_a_paused(&server, async {
+        // Asked when the hold is over, as relays do.
+        sleep(world.config.grace).await;
+        gateway.look("ana").await
+    });
+    let standing = standing.await;
+    assert!(standing.shown().is_online(), "{standing:?}");
+    gateway.look_until("it ends", "ana", |standing| standing.held.is_none()).await;
+}
+
 async fn heard_after_gap(g: &mut Gateway) {
     g.event_until(is_gap).await;
     g.join("bo", "ios").await;

@@ -3,7 +3,7 @@
 use std::time::{Duration, Instant};
 
 use presence::Config;
-use presence::store::{Lapse, Pulse};
+use presence::store::{Cause, Lapse, Pulse};
 use presence_testkit::{RedisServer, eventually};
 
 use crate::world::{Gateway, Kind, PATIENCE, World, quick, slow};
@@ -66,6 +66,26 @@ async fn the_users_of_a_dead_gateway_are_held_until_the_ttl_from_its_last_sign_o
     let shown_until = renewed.elapsed() + held.held.expect("it is held back").remaining;
     let promised = world.config.ttl + world.config.grace;
     assert!(shown_until.abs_diff(promised) < Duration::from_millis(500), "{shown_until:?}");
+}
+
+#[tokio::test]
+async fn a_paused_gateway_counts_as_alive_by_its_lease_though_nobody_vouched_for_longer() {
+    let config = Config { ttl: Duration::from_secs(2), ..slow() };
+    let world = World::new(Kind::Redis, config);
+    let (living, paused) = (world.gateway("living").await, world.gateway("paused").await);
+    paused.join("ana", "ios").await;
+    living.join("ana", "web").await;
+    let vouched = Instant::now();
+    eventually("its vouch has lapsed", PATIENCE, async || {
+        renew(&paused).await;
+        living.refresh(&["ana"]).await;
+        Some(()).filter(|()| vouched.elapsed() > world.config.ttl)
+    })
+    .await;
+    lapse_heard_by(&living).await;
+    living.leave("ana", Cause::Bye).await;
+    let ana = living.look("ana").await;
+    assert!(ana.view.is_online(), "its lease lapsed only just now: {ana:?}");
 }
 
 #[tokio::test]

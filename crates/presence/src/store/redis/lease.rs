@@ -1,6 +1,6 @@
 //! Leases: each gateway renews one every half second or so, and so the others know to within that when it died.
 //!
-//! That is what makes the death of a gateway exact. The keys of its users expire up to two thirds of a TTL before the promised
+//! That is what makes the death of a gateway exact. The keys of its users expire up to three quarters of a TTL before the promised
 //! moment, since they were last vouched for at different times before its death; the lapsed lease tells the scripts to
 //! hold their losses back until the TTL from the last sign of life of the gateway itself.
 
