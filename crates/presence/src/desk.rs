@@ -213,7 +213,7 @@ fn begin_query(
     Some(open)
 }
 
-async fn finish(core: &Arc<Core>, outbox: &Outbox, open: Open) {
+async fn finish(core: &Arc<Core>, outbox: &Arc<Outbox>, open: Open) {
     let (Open::Watch { unknown, .. } | Open::Query { unknown, .. }) = &open;
     let read = read_settled(core, unknown).await;
     match (open, read) {
@@ -227,7 +227,7 @@ async fn finish(core: &Arc<Core>, outbox: &Outbox, open: Open) {
 }
 
 /// Whom a client watches it is told of all the same: of those who are known here now, of the others when they are.
-fn refuse_unread(core: &Arc<Core>, outbox: &Outbox, open: Open) {
+fn refuse_unread(core: &Arc<Core>, outbox: &Arc<Outbox>, open: Open) {
     let message = "the store is out of reach; users that you watch stay watched, and their states follow when it is back";
     let (Open::Watch { id, .. } | Open::Query { id, .. }) = &open;
     refuse(outbox, ErrorCode::StoreUnavailable, message.to_owned(), id.clone());
@@ -235,7 +235,14 @@ fn refuse_unread(core: &Arc<Core>, outbox: &Outbox, open: Open) {
         for user in asked {
             outbox.mark(user);
         }
-        core.spawn(confirm(core.clone(), unknown));
+        core.spawn(tell_when_known(core.clone(), outbox.clone(), unknown));
+    }
+}
+
+async fn tell_when_known(core: Arc<Core>, outbox: Arc<Outbox>, users: Vec<UserId>) {
+    confirm(core.clone(), users.clone()).await;
+    for user in users.iter().filter_map(|user| core.table.find(user)) {
+        outbox.mark(user);
     }
 }
 

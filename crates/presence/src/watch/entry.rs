@@ -136,7 +136,8 @@ impl Watched {
         Absorbed { tell: Vec::new(), shown: None, ..absorbed }
     }
 
-    /// Takes over what the store answered to a question that was asked at `asked`.
+    /// Takes over what the store answered to a question that was asked at `asked`. Nobody is told when that is the first
+    /// that is known: whoever watches has asked as well, and is answered.
     pub(super) fn learn(&mut self, standing: &Standing, asked: Instant, now: Instant) -> Absorbed {
         if self.known {
             return self.absorb(standing, now);
@@ -146,7 +147,7 @@ impl Watched {
         }
         self.known = true;
         let absorbed = self.absorb(standing, now);
-        Absorbed { tell: self.watchers.clone(), news: false, shown: None, ..absorbed }
+        Absorbed { tell: Vec::new(), news: false, shown: None, ..absorbed }
     }
 
     /// Takes over where the user stands in the store.

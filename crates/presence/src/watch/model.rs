@@ -180,7 +180,9 @@ impl History {
         assert!(!changed || *from <= self.now, "shown before {from} ms: {}", what());
 
         let told: BTreeSet<ConnId> = absorbed.tell.iter().copied().collect();
-        let watchers = if changed { self.watchers.clone() } else { BTreeSet::new() };
+        // The first that is known answers those who watch, and is no news.
+        let is_news = changed && before.is_some();
+        let watchers = if is_news { self.watchers.clone() } else { BTreeSet::new() };
         assert_eq!((&told, told.len()), (&watchers, absorbed.tell.len()), "told: {}", what());
         assert!(!absorbed.flap || (self.holding && !changed), "no hidden flap: {}", what());
         self.holding = absorbed.hold.is_some() || (self.holding && !changed && !absorbed.flap);
