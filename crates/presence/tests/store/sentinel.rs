@@ -42,7 +42,7 @@ async fn a_primary_that_is_killed_is_replaced_and_changes_are_told_by_the_new_on
     is_back(&mut g).await;
 }
 
-/// The connection to the old one stays open, and only its answers to writes tell.
+/// Whether its refusals tell of it, or the sentinel cuts the connection: either will do.
 #[tokio::test]
 async fn a_primary_that_became_a_replica_under_open_connections_is_left() {
     let redis = RedisSentinel::start();
