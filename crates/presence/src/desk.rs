@@ -12,14 +12,13 @@ use presence_protocol::{
     ErrorCode, ErrorMessage, GatewayMessage, RequestId, UserId, UserState, encode_gateway,
     encode_state, snapshot_frame,
 };
-use tokio::time::Instant;
 use tracing::debug;
 
 use crate::engine::Core;
-use crate::health::Settled;
 use crate::outbox::{ConnId, Outbox};
+use crate::reading::read;
 use crate::relay::confirm;
-use crate::store::{BATCH_LEN_MAX, Standing, StoreError};
+use crate::store::Standing;
 use crate::watch::UserRef;
 
 /// The most requests that may wait for an earlier one of the same session.
@@ -215,7 +214,7 @@ fn begin_query(
 
 async fn finish(core: &Arc<Core>, outbox: &Arc<Outbox>, open: Open) {
     let (Open::Watch { unknown, .. } | Open::Query { unknown, .. }) = &open;
-    let read = read_settled(core, unknown).await;
+    let read = read(core, unknown).await;
     match (open, read) {
         (Open::Watch { asked, id, .. }, Ok(_)) => answer_watch(core, outbox, &asked, id.as_ref()),
         (open @ Open::Query { .. }, Ok(standings)) => answer_query(core, outbox, open, &standings),
@@ -244,38 +243,6 @@ async fn tell_when_known(core: Arc<Core>, outbox: Arc<Outbox>, users: Vec<UserId
     for user in users.iter().filter_map(|user| core.table.find(user)) {
         outbox.mark(user);
     }
-}
-
-/// As [`read_all`], and of a user of whom there is no trace asks again once it is certain that the store has not just lost
-/// it: a store that restarted empty is told of living users within a moment.
-pub(crate) async fn read_settled(
-    core: &Core,
-    users: &[UserId],
-) -> Result<Vec<Standing>, StoreError> {
-    let standings = read_all(core, users).await?;
-    let untraced = standings.iter().any(|standing| standing.view.is_no_trace());
-    if !untraced || core.health.settle().await == Settled::Already {
-        return Ok(standings);
-    }
-    read_all(core, users).await
-}
-
-/// Reads any number of users, in the order asked, in concurrent calls.
-///
-/// The table is brought up to what was read before anybody is told of it: else a client that was answered from the store
-/// could be answered from the table next, with less.
-pub(crate) async fn read_all(core: &Core, users: &[UserId]) -> Result<Vec<Standing>, StoreError> {
-    let asked = Instant::now();
-    let calls = users.chunks(BATCH_LEN_MAX).map(|batch| core.store.snapshot(batch.to_vec()));
-    let parts = futures::future::try_join_all(calls).await.inspect_err(|_| {
-        core.metrics.store_errors.inc();
-    })?;
-    let standings: Vec<Standing> = parts.into_iter().flatten().collect();
-    core.health.trust(&standings)?;
-    for standing in &standings {
-        core.learn(standing, asked);
-    }
-    Ok(standings)
 }
 
 fn answer_watch(core: &Core, outbox: &Outbox, asked: &[UserRef], id: Option<&RequestId>) {

@@ -15,11 +15,11 @@ use tracing::{debug, info};
 use crate::claims::{self, Claims};
 use crate::clock::Clock;
 use crate::config::Config;
-use crate::desk::read_settled;
 use crate::grace::Grace;
 use crate::health::{self, Health};
 use crate::metrics::Metrics;
 use crate::outbox::{ConnId, Outbox, Outboxes};
+use crate::reading::read;
 use crate::roster::{Effect, Roster};
 use crate::session::Session;
 use crate::store::bucket::BUCKETS;
@@ -106,7 +106,7 @@ impl Presence {
         let known: Vec<_> = users.iter().map(|user| self.core.table.state(user)).collect();
         let unknown = users.iter().zip(&known).filter(|(_, known)| known.is_none());
         let unknown: Vec<UserId> = unknown.map(|(user, _)| user.clone()).collect();
-        let mut read = read_settled(&self.core, &unknown).await?.into_iter();
+        let mut read = read(&self.core, &unknown).await?.into_iter();
         let answer = users.into_iter().zip(known).map(|(user, known)| {
             let read = || Some(read.next()?.shown().to_state(user.clone()));
             known.or_else(read).unwrap_or_else(|| UserState::never_seen(user))

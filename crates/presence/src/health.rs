@@ -98,11 +98,6 @@ impl Health {
         }
     }
 
-    /// Whether gateways may still be asserting their sessions.
-    pub(crate) fn is_unsettled(&self) -> bool {
-        self.renewed.borrow().unsettled_until.is_some_and(|until| until > Instant::now())
-    }
-
     /// The store was away, or has lost what it was told.
     pub(crate) fn unsettle(&self) {
         let until = Instant::now() + SETTLE_TIME;

@@ -26,6 +26,7 @@ mod vouch;
 pub mod store;
 
 mod grace;
+mod reading;
 mod relay;
 
 mod outbox;

@@ -11,9 +11,9 @@ use tokio::sync::mpsc;
 use tokio::time::{Instant, interval_at, sleep, sleep_until};
 use tracing::{debug, info};
 
-use crate::desk::read_settled;
 use crate::engine::Core;
 use crate::metrics::CauseLabel;
+use crate::reading::{ask, read};
 use crate::store::{BATCH_LEN_MAX, Event, Lapse, Standing, StoreError};
 use crate::watch::{Absorbed, SHARDS, Shown, UserRef};
 
@@ -114,7 +114,7 @@ fn confirm_due(core: &Arc<Core>) {
 /// Asks the store once more about users whose loss is due, until it answers: nobody is offline until that is known.
 pub(crate) async fn confirm(core: Arc<Core>, users: Vec<UserId>) {
     for batch in users.chunks(BATCH_LEN_MAX) {
-        while let Err(error) = read_settled(&core, batch).await {
+        while let Err(error) = read(&core, batch).await {
             debug!(%error, users = batch.len(), "a due offline waits until the store confirms it");
             core.health.wait_for_store(RETRY_PAUSE, Duration::from_secs(1)).await;
         }
@@ -126,7 +126,7 @@ pub(crate) async fn reconcile(core: Arc<Core>, delay: Duration) {
     sleep(delay).await;
     for shard in 0..SHARDS {
         for batch in core.table.users_of_shard(shard).chunks(BATCH_LEN_MAX) {
-            if let Err(error) = compare(&core, batch.to_vec()).await {
+            if let Err(error) = compare(&core, batch).await {
                 debug!(%error, "a comparison with the store was left to the next");
             }
             sleep(RECONCILE_PAUSE).await;
@@ -135,10 +135,9 @@ pub(crate) async fn reconcile(core: Arc<Core>, delay: Duration) {
 }
 
 /// Takes over where users stand, and counts what should have been heard of and was not.
-async fn compare(core: &Core, users: Vec<UserId>) -> Result<(), StoreError> {
+async fn compare(core: &Core, users: &[UserId]) -> Result<(), StoreError> {
     let asked = Instant::now();
-    let standings = core.store.snapshot(users).await?;
-    core.health.trust(&standings)?;
+    let standings = ask(core, users).await?;
     let heard_by_ms = core.store.now_ms().saturating_sub(NEWS_TIME.as_millis() as u64);
     for standing in standings {
         if core.learn(&standing, asked) && standing.view.version / 1000 < heard_by_ms {
@@ -158,12 +157,16 @@ impl Core {
 
     /// Takes over what the store answered to a question that was asked then. True when that was news here.
     ///
-    /// A store that has just lost everything is not asked for the first word about a user.
+    /// That there is no trace of a user is not taken for the first word about it: see [`Self::learn_no_trace`].
     pub(crate) fn learn(&self, standing: &Standing, asked: Instant) -> bool {
-        let untraced = standing.view.is_no_trace() && self.health.is_unsettled();
-        if untraced && self.table.state(&standing.user).is_none() {
+        if standing.view.is_no_trace() && self.table.state(&standing.user).is_none() {
             return false;
         }
+        self.learn_no_trace(standing, asked)
+    }
+
+    /// As [`Self::learn`], from a store that has not just lost everything.
+    pub(crate) fn learn_no_trace(&self, standing: &Standing, asked: Instant) -> bool {
         let learned = self.table.learn(standing, asked, Instant::now());
         learned.is_some_and(|(user, absorbed)| self.act(user, absorbed))
     }

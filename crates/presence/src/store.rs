@@ -53,6 +53,11 @@ pub trait Store: Send + Sync + 'static {
     /// Renews this gateway's lease. To be called every [`Config::renewal`](crate::Config::renewal); also tells whether the store answers at all.
     async fn renew(&self) -> Result<Pulse, StoreError>;
 
+    /// Whether calls are held up, or were a moment ago: what other gateways had to tell meanwhile may not have arrived.
+    fn has_stalled(&self) -> bool {
+        false
+    }
+
     /// This gateway's id, as it stands in views.
     fn gateway(&self) -> &str;
 

@@ -12,7 +12,8 @@
 //!
 //! - A user is online while any session says so; a session welcomed [`RETURN_MARGIN`] before the
 //!   last one's "not before" continues it, and nobody may be told anything.
-//! - A `bye` also ends what is held back of earlier sessions.
+//! - A `bye` also ends what is held back of earlier sessions, and whoever comes back after a drain
+//!   takes its place again: from then on only the new session counts.
 //! - Online is due [`PROMPT`] after the `welcome`.
 //! - While a fault touches Redis, the user's gateway or the watcher's, "at the latest" is moved to
 //!   its end + [`HEAL`] + grace. "Not before" never is, with three exceptions: a gateway that was
@@ -26,7 +27,7 @@ mod spans;
 
 use crate::verify::args::VerifyArgs;
 use crate::verify::record::{Facts, Fault, FaultKind, Moment, Place, Span, Us, us};
-use spans::{absences, cut, end_holds_by_bye, losses};
+use spans::{absences, cut, end_holds_by_bye, end_places_by_return, losses};
 
 /// How soon a change is told, and how much later than a deadline.
 pub(crate) const PROMPT: Us = 1_000_000;
@@ -138,6 +139,7 @@ impl Rules {
         let mut departures: Vec<Option<Departure>> =
             sessions.iter().map(|facts| self.departure(facts, faults, watcher)).collect();
         end_holds_by_bye(sessions, &mut departures);
+        end_places_by_return(sessions, &mut departures);
         let present = self.present(sessions, &departures, faults, watcher);
         Timeline {
             losses: losses(sessions, &departures),

@@ -176,6 +176,10 @@ impl Store for RedisStore {
         renewed
     }
 
+    fn has_stalled(&self) -> bool {
+        self.reach.has_stalled()
+    }
+
     fn gateway(&self) -> &str {
         self.scripts.gateway()
     }

@@ -1,7 +1,7 @@
 //! What the departures of a user's sessions amount to. Pure.
 
 use crate::verify::record::{Ending, Facts, Span, Us};
-use crate::verify::truth::{Absence, Departure, Loss, RETURN_MARGIN};
+use crate::verify::truth::{Absence, Cause, Departure, Loss, RETURN_MARGIN};
 
 /// A `bye` also ends what is held back of sessions that ended before it.
 pub(super) fn end_holds_by_bye(sessions: &[&Facts], departures: &mut [Option<Departure>]) {
@@ -12,6 +12,18 @@ pub(super) fn end_holds_by_bye(sessions: &[&Facts], departures: &mut [Option<Dep
             if let Some(departure) = departure.as_mut().filter(|_| ended) {
                 departure.not_before = departure.not_before.min(at.after);
             }
+        }
+    }
+}
+
+/// Who was sent away and comes back takes its place again, and leaves nothing else behind.
+pub(super) fn end_places_by_return(sessions: &[&Facts], departures: &mut [Option<Departure>]) {
+    for (facts, departure) in sessions.iter().zip(departures.iter_mut()) {
+        let (Some((end, _)), Some(departure)) = (facts.end, departure) else { continue };
+        let after = |welcome: &Us| *welcome > end.after;
+        let back = sessions.iter().filter_map(|other| other.welcome).filter(after).min();
+        if let Some(back) = back.filter(|_| departure.cause == Cause::Drained) {
+            departure.not_before = departure.not_before.min(back + RETURN_MARGIN);
         }
     }
 }

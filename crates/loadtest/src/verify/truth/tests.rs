@@ -98,6 +98,17 @@ fn a_bye_ends_what_is_held_back_of_earlier_sessions() {
 }
 
 #[test]
+fn who_comes_back_after_a_drain_leaves_no_place_behind() {
+    let mut sent_away = session(0, Some((10_000, Ending::Cut(Some(1012)))));
+    sent_away.beat_before = 9_000 * MS;
+    assert_eq!(window(&[sent_away.clone()], &[]).0, 13_000);
+    let back = at_place(session(10_500, Some((11_000, Ending::Closed))), 1);
+    let timeline = timeline(&[sent_away, back], &[]);
+    assert_eq!(timeline.present.len(), 1, "the return continues the session before the drain");
+    assert_eq!(timeline.present[0].span.end, 12_000 * MS, "and its grace is the only one");
+}
+
+#[test]
 fn faults_excuse_lateness_and_never_earliness() {
     let closed = [session(0, Some((10_000, Ending::Closed)))];
     let table = [

@@ -16,6 +16,12 @@ const REMEMBER: Duration = Duration::from_secs(5);
 /// A call that took so long waited for a Redis that was stopped.
 const SLOW: Duration = Duration::from_secs(1);
 
+/// A call that took so long shows that all were held up for a moment.
+const STALL: Duration = Duration::from_millis(150);
+
+/// For so long after a stall, what others could not send during it may not have arrived.
+const STALL_CATCH_UP: Duration = Duration::from_millis(500);
+
 /// A connection over which no call was answered for so long is replaced.
 const GIVE_UP_AFTER: Duration = Duration::from_secs(3);
 
@@ -25,6 +31,10 @@ pub(super) struct Reach {
     trouble: Mutex<Option<Window>>,
     /// When a call was answered last, or a connection made, in ms since `started`.
     answered_ms: AtomicU64,
+    /// When the calls began that are not answered yet, in ms since `started`.
+    waiting: Mutex<Vec<u64>>,
+    /// When a call ended last that was held up, in ms since `started`.
+    stalled_ms: AtomicU64,
     /// Whether the latest call that says anything about it failed as unreachable.
     down: AtomicBool,
     recovered: Notify,
@@ -61,6 +71,8 @@ impl Reach {
             started: Instant::now(),
             trouble: Mutex::default(),
             answered_ms: AtomicU64::new(0),
+            waiting: Mutex::default(),
+            stalled_ms: AtomicU64::new(NEVER),
             down: AtomicBool::new(false),
             recovered: Notify::new(),
         }
@@ -72,7 +84,9 @@ impl Reach {
         call: impl Future<Output = Result<T, StoreError>>,
     ) -> Result<T, StoreError> {
         let began_ms = self.elapsed_ms();
+        let waiting = Waiting::new(self, began_ms);
         let result = call.await;
+        drop(waiting);
         if result.is_ok() && self.elapsed_ms() - began_ms > SLOW.as_millis() as u64 {
             self.trouble_since(began_ms);
         }
@@ -96,6 +110,15 @@ impl Reach {
         }
         self.answered_ms.store(self.elapsed_ms(), Relaxed);
         result
+    }
+
+    /// Whether calls are held up, or were a moment ago.
+    pub(super) fn has_stalled(&self) -> bool {
+        let now_ms = self.elapsed_ms();
+        let longer = |since_ms: u64, than: Duration| now_ms - since_ms > than.as_millis() as u64;
+        let stalled_ms = self.stalled_ms.load(Relaxed);
+        stalled_ms != NEVER && !longer(stalled_ms, STALL_CATCH_UP)
+            || self.waiting.lock().iter().any(|began_ms| longer(*began_ms, STALL))
     }
 
     /// The connection was lost and is back. Everybody is told of that, so the next success is no news.
@@ -152,6 +175,36 @@ impl Reach {
     }
 }
 
+/// `stalled_ms` of a way to Redis that never stalled.
+const NEVER: u64 = u64::MAX;
+
+/// A call that is not answered yet; dropped when it is, or is given up.
+struct Waiting<'a> {
+    reach: &'a Reach,
+    began_ms: u64,
+}
+
+impl<'a> Waiting<'a> {
+    fn new(reach: &'a Reach, began_ms: u64) -> Self {
+        reach.waiting.lock().push(began_ms);
+        Self { reach, began_ms }
+    }
+}
+
+impl Drop for Waiting<'_> {
+    fn drop(&mut self) {
+        let Self { reach, began_ms } = self;
+        let mut waiting = reach.waiting.lock();
+        if let Some(place) = waiting.iter().position(|began| began == began_ms) {
+            waiting.swap_remove(place);
+        }
+        let now_ms = reach.elapsed_ms();
+        if now_ms - *began_ms > STALL.as_millis() as u64 {
+            reach.stalled_ms.store(now_ms, Relaxed);
+        }
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -190,6 +243,26 @@ mod tests {
         slow.await.unwrap();
         let trouble = Trouble { began: 2 * SLOW, ended: Duration::ZERO };
         assert_eq!(reach.contact().trouble, Some(trouble));
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_stall_is_seen_while_calls_wait_and_for_a_moment_after() {
+        let reach = Reach::new();
+        let quick = reach.call(async { Ok(()) });
+        quick.await.unwrap();
+        assert!(!reach.has_stalled());
+        let held_up = reach.call(async {
+            tokio::time::sleep(2 * STALL).await;
+            assert!(reach.has_stalled(), "while it waits");
+            Ok(())
+        });
+        held_up.await.unwrap();
+        assert!(reach.has_stalled(), "what others had to say is still on its way");
+        tokio::time::advance(STALL_CATCH_UP + Duration::from_millis(1)).await;
+        assert!(!reach.has_stalled());
+        drop(reach.call(std::future::pending::<Result<(), StoreError>>()));
+        assert!(!reach.has_stalled());
+        assert!(reach.waiting.lock().is_empty(), "also of what was given up");
     }
 
     #[tokio::test(start_paused = true)]
