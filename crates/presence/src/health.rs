@@ -100,8 +100,14 @@ impl Health {
 
     /// The store was away, or has lost what it was told.
     pub(crate) fn unsettle(&self) {
-        let until = Instant::now() + SETTLE_TIME;
-        self.renewed.send_modify(|renewal| renewal.unsettled_until = Some(until));
+        self.unsettle_for(SETTLE_TIME);
+    }
+
+    fn unsettle_for(&self, time: Duration) {
+        let until = Some(Instant::now() + time);
+        self.renewed.send_modify(|renewal| {
+            renewal.unsettled_until = renewal.unsettled_until.max(until);
+        });
     }
 
     fn set(&self, since: u64) {
@@ -156,6 +162,10 @@ pub(crate) async fn run(core: Arc<Core>) {
 }
 
 fn heed(core: &Arc<Core>, pulse: Pulse) {
+    // One that has just been born may have lost everything, where gateways lived that have yet to find out.
+    if let Some(age) = pulse.age.filter(|age| *age < SETTLE_TIME) {
+        core.health.unsettle_for(SETTLE_TIME.saturating_sub(age));
+    }
     if pulse.lost {
         core.metrics.losses.inc();
         warn!(

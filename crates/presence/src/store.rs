@@ -71,6 +71,8 @@ pub struct Pulse {
     /// This gateway's lease is lost, and with it whatever else the store was told; or it had lapsed, and others may have
     /// found its users gone.
     pub lost: bool,
+    /// For how long the store has remembered what it was told; none when that is as long as anybody can tell.
+    pub age: Option<Duration>,
     /// Gateways that are newly found dead.
     pub lapsed: Vec<Lapse>,
 }

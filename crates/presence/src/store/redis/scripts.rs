@@ -216,7 +216,9 @@ struct Setup<'a> {
     answered_ms: u64,
     sent_ms: u64,
     born_us: u64,
-    lapsed: HashMap<String, u64>,
+    late: HashMap<String, u64>,
+    late_until_ms: u64,
+    doubt_until_ms: u64,
     publish: &'static str,
     channel: String,
 }
@@ -237,7 +239,9 @@ impl<'a> Setup<'a> {
             answered_ms: then_ms(contact.answered),
             sent_ms: now_ms,
             born_us: known.born_us,
-            lapsed: known.lapsed,
+            late: known.late,
+            late_until_ms: known.late_until_ms,
+            doubt_until_ms: known.doubt_until_ms,
             publish: address.command(),
             channel: address.channel,
         }

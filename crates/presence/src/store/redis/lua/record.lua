@@ -16,8 +16,10 @@
 --   sent_ms, answered_ms    when the call was sent, and when its sender was answered last before, by this clock: of one
 --               that had to wait, the sender could not know yet that the store was away;
 --   born_us     since when the store remembers: the version of a user of whom it has no trace;
---   lapsed      gateway -> when (ms) it last renewed its lease, of those that are known to be dead: their users were
---               alive until then, whenever they were last vouched for.
+--   late        gateway -> when (ms) it last renewed its lease, of those that are late with it and may be dead: their
+--               users were alive until then, whenever they were last vouched for;
+--   late_until_ms  until when that is the latest about leases: all others are good;
+--   doubt_until_ms  until when nobody has lapsed, since the store may have been away just before this gateway came, or 0.
 --
 -- After the store was away, what gateways had to tell it comes in any order. Within RETURN_MS they have told it: until then
 -- losses and byes are held back, since the user may be on another gateway as well, and so are losses whose hold ended
@@ -38,7 +40,7 @@ if stale then
   back_ms = now_ms
 end
 local return_until = back_ms > 0 and back_ms + RETURN_MS or 0
-local forgive_until = back_ms > 0 and back_ms + FORGIVE_MS or 0
+local forgive_until = math.max(back_ms > 0 and back_ms + FORGIVE_MS or 0, setup.doubt_until_ms)
 -- For how long this call vouches: one that had to wait may be that of a gateway that died meanwhile.
 local vouch_ms = stale and math.max(setup.ttl_ms - waited_ms, math.min(FORGIVE_MS, setup.ttl_ms)) or setup.ttl_ms
 
@@ -112,6 +114,8 @@ local function save_record(bucket, user, record)
 end
 
 local FORGET_MS = 24 * 3600 * 1000
+-- A gateway that vouched so lately has a lease, good or late, unless it gave it up: then it has no users.
+local LEASES_KEPT_MS = 1800 * 1000
 
 -- Gateways have a new id at each start: those that stopped long ago are forgotten when a new one first vouches.
 local function forget_old(vouchers)
@@ -132,11 +136,26 @@ local function vouch(bucket)
   call('PEXPIRE', vouchers, integer(setup.last_seen_ms))
 end
 
--- Until when (ms) a gateway's users of a bucket count as alive: as long as it vouches for them, and if it died, for the TTL
--- since it last renewed its lease. 0 when both are forgotten.
+-- Until when (ms) a gateway vouches for its users of a bucket; 0 when it is forgotten.
+local function vouched_until(bucket, gateway)
+  return tonumber(call('HGET', vouchers_key(bucket), gateway) or 0)
+end
+
+-- Until when (ms) a gateway's users of a bucket count as alive: as long as it vouches for them, and while it is late with its
+-- lease, for the TTL since it last renewed that. With a good lease it lives, and will assert within RETURN_MS what it could not
+-- vouch for while the store was away. 0 when it is forgotten, as its lease is when it stopped long ago.
 local function alive_until(bucket, gateway)
-  local renewed = setup.lapsed[gateway]
-  return math.max(tonumber(call('HGET', vouchers_key(bucket), gateway) or 0), renewed and renewed + setup.ttl_ms or 0)
+  local vouched, renewed = vouched_until(bucket, gateway), setup.late[gateway]
+  if renewed then
+    return math.max(vouched, renewed + setup.ttl_ms)
+  end
+  local is_good = setup.late_until_ms > now_ms and vouched > now_ms - LEASES_KEPT_MS
+  return is_good and math.max(vouched, now_ms + RETURN_MS) or vouched
+end
+
+-- The same of one contribution: nobody comes back to vouch for a place that is only kept.
+local function part_until(bucket, gateway, contribution)
+  return contribution == 'drained' and vouched_until(bucket, gateway) or alive_until(bucket, gateway)
 end
 
 -- Notes for each gateway that a view names (but one), and that has no part in the user any more, that this is so: it may
@@ -159,7 +178,7 @@ local function load_contributions(bucket, user)
   local contributions, until_ms, lapsed = {}, 0, nil
   for i = 1, #flat, 2 do
     local gateway = flat[i]
-    local alive = gateway == setup.gateway and 0 or alive_until(bucket, gateway)
+    local alive = gateway == setup.gateway and 0 or part_until(bucket, gateway, flat[i + 1])
     if alive > now_ms or gateway == setup.gateway then
       contributions[gateway] = flat[i + 1]
       until_ms = math.max(until_ms, alive)
@@ -270,7 +289,7 @@ local function place_kept_until(bucket, contributions)
   local kept = 0
   for gateway, contribution in pairs(contributions) do
     if contribution == 'drained' and gateway ~= setup.gateway then
-      kept = math.max(kept, alive_until(bucket, gateway))
+      kept = math.max(kept, vouched_until(bucket, gateway))
     end
   end
   return kept
