@@ -98,7 +98,7 @@ impl Health {
         }
     }
 
-    /// The store was away, or has lost what it was told.
+    /// The store was away, and may have lost what it was told.
     pub(crate) fn unsettle(&self) {
         self.unsettle_for(SETTLE_TIME);
     }
@@ -171,7 +171,6 @@ fn heed(core: &Arc<Core>, pulse: Pulse) {
         warn!(
             "the lease is lost or has lapsed, others may not know of these users: all sessions are asserted again"
         );
-        core.health.unsettle();
         core.assert_all_again();
         core.reconcile_soon();
     }

@@ -165,6 +165,22 @@ impl RedisCluster {
         eventually("the replica takes over", PATIENCE, takes_over).await;
     }
 
+    /// Waits until the replicas of a primary have what was written to it so far: what they have not is lost with it.
+    pub async fn replicate(&self, primary: usize) {
+        let offsets = || -> Vec<u64> {
+            let role = self.servers[primary].cli(&["ROLE"]);
+            // "master", its offset, and of each replica the address, the port and the offset.
+            let of_all = role.lines().skip(1).step_by(3);
+            of_all.filter_map(|offset| offset.parse().ok()).collect()
+        };
+        let written = offsets()[0];
+        eventually("the replicas have all", PATIENCE, async || {
+            let all = offsets();
+            Some(()).filter(|()| all.len() > 1 && all.iter().all(|has| *has >= written))
+        })
+        .await;
+    }
+
     /// The replicas of a primary.
     pub fn replicas_of(&self, primary: usize) -> Vec<usize> {
         let port = self.servers[primary].port().to_string();

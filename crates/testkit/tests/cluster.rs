@@ -10,9 +10,7 @@ async fn a_killed_primary_is_replaced_and_comes_back_as_a_replica_and_slots_move
     assert_eq!(slot, 12182);
     let old = cluster.primary_of(slot).expect("the cluster is whole");
     assert_eq!(cluster.server(old).cli(&["SET", "foo", "bar"]), "OK");
-    for replica in cluster.replicas_of(old) {
-        cluster.server(replica).wait_until("it has the key", &["DBSIZE"], "1");
-    }
+    cluster.replicate(old).await;
 
     cluster.kill(old);
     let new = cluster.failover(slot, old).await;

@@ -45,6 +45,7 @@ async fn when_a_primary_of_a_cluster_is_killed_nobody_is_shown_offline_and_a_rea
     let (mut watcher, b, c) = watched(&house).await;
     let slot = slot_of(&cluster, &house, "b").await;
     let old = cluster.primary_of(slot).expect("the cluster is whole");
+    cluster.replicate(old).await;
     cluster.kill(old);
     cluster.failover(slot, old).await;
     until_ready(&house).await;

@@ -2,12 +2,14 @@
 
 use std::time::Duration;
 
+use presence_protocol::Format;
 use presence_testkit::{FaultyLink, RedisServer};
 use tokio::time::Instant;
 
-use crate::client::PATIENCE;
+use crate::client::{Client, PATIENCE};
 use crate::crowd::{Crowd, TIMES};
 use crate::house::LATE_MAX;
+use crate::observer::Observer;
 use crate::process::Process;
 
 /// Renewals of the lease are so far apart, and the death of a gateway is known to within that.
@@ -93,4 +95,20 @@ async fn survivors_that_cannot_all_see_a_death_end_at_the_truth() {
     }
     link.hear();
     crowd.expect_healed(Instant::now()).await;
+}
+
+/// Redis and one gateway were restarted at once, and the other gateway has yet to find out.
+#[tokio::test]
+async fn a_gateway_that_is_new_to_an_empty_redis_waits_for_those_that_live() {
+    let mut redis = RedisServer::start();
+    let living = start(&redis, &[]).await;
+    let _ana = Client::join(living.addr, Format::Json, "ana").await;
+    living.signal("STOP").await;
+    redis.kill();
+    redis.restart();
+    let fresh = start(&redis, &[]).await;
+    let mut observer = Observer::join(fresh.addr, 0).await;
+    let ana = ["ana".to_owned()];
+    tokio::join!(observer.watch(&ana), living.signal("CONT"));
+    assert!(observer.sees_online("ana"));
 }

@@ -146,7 +146,11 @@ impl Watched {
             return Absorbed::default();
         }
         self.known = true;
-        let absorbed = self.absorb(standing, now);
+        // What was heard is from before the store lost everything.
+        let lost = standing.view.is_no_trace()
+            && self.latest().is_some_and(|heard| heard.version < standing.view.version);
+        let absorbed =
+            if lost { self.show(standing.view.clone(), None) } else { self.absorb(standing, now) };
         Absorbed { tell: Vec::new(), news: false, shown: None, ..absorbed }
     }
 

@@ -76,6 +76,17 @@ fn nothing_is_known_before_the_store_was_asked_after_the_watch_began() {
 }
 
 #[test]
+fn what_was_heard_before_the_store_lost_everything_is_not_the_first_that_is_known() {
+    for (born, expected) in [(8, Availability::Offline), (3, Availability::Online)] {
+        let (table, now) = (watched(), Instant::now());
+        table.hear(&online(7), now).unwrap();
+        let untraced = Standing::settled(bo(), View { version: born, ..View::NO_TRACE });
+        table.learn(&untraced, now, now).unwrap();
+        assert_eq!(shown(&table).0, expected, "a store that remembers since {born}");
+    }
+}
+
+#[test]
 fn a_held_loss_is_shown_when_it_is_confirmed_and_not_before() {
     let (table, now) = (watched(), Instant::now());
     tells(&table, &online(1), now);

@@ -2,18 +2,20 @@
 
 use std::collections::HashMap;
 use std::sync::Arc;
+use std::sync::atomic::Ordering::Relaxed;
 use std::time::Duration;
 
 use async_trait::async_trait;
 use parking_lot::Mutex;
 use presence::store::embedded::EmbeddedHub;
 use presence::store::view::View;
-use presence::store::{Claim, Opened, Pulse, Standing, Store, StoreError};
+use presence::store::{Cause, Claim, Contribution, Opened, Pulse, Standing, Store, StoreError};
 use presence::{Config, Metrics, Presence};
 use presence_protocol::{Availability, UserId};
 use tokio::time::{Instant, sleep};
 
 use crate::client::{Client, user};
+use crate::slow::Slow;
 
 /// Longer than TTL and grace.
 const OUTAGE: Duration = Duration::from_secs(40);
@@ -200,4 +202,54 @@ async fn who_watches_as_the_store_comes_back_empty_is_not_told_of_living_users_a
     ana.live_for(Duration::from_secs(3)).await;
     assert_eq!(ana.view[&user("bo")].state, Availability::Online);
     assert_eq!(ana.pushed, 0, "its first answer was right");
+}
+
+#[tokio::test(start_paused = true)]
+async fn whoever_watches_is_answered_though_the_store_is_lost_again_meanwhile() {
+    let (presence, store) = start(&Config::default());
+    let mut ana = Client::join(&presence, "ana", None, None);
+    ana.live_for(Duration::from_secs(1)).await;
+    for round in 0..2 {
+        store.turn(State::Away);
+        ana.live_for(Duration::from_secs(5)).await;
+        store.turn(State::Fine);
+        while presence.degraded_since().is_some() {
+            ana.live_for(Duration::from_millis(10)).await;
+        }
+        if round == 0 {
+            ana.watch(&["nobody"]);
+            ana.live_for(Duration::from_secs(1)).await;
+        }
+    }
+    ana.live_for(Duration::from_secs(10)).await;
+    assert!(ana.view.contains_key(&user("nobody")));
+}
+
+/// The news of a return can be held up like the question whether a loss is final.
+#[tokio::test(start_paused = true)]
+async fn a_loss_that_is_due_while_calls_are_held_up_is_not_final_before_returns_have_arrived() {
+    let config = Config::default();
+    let hub = EmbeddedHub::new(config.clone());
+    let Opened { store, events } = hub.open("here");
+    let slow = Arc::new(Slow::new(store));
+    let opened = Opened { store: slow.clone(), events };
+    let here = Presence::start(config.clone(), opened, Metrics::default());
+    let there = hub.open("there").store;
+    there.apply(vec![claim("bo", Cause::Joined)]).await.expect("bo is there");
+    let mut ana = Client::join(&here, "ana", None, None);
+    ana.watch(&["bo"]);
+    ana.live_for(Duration::from_secs(1)).await;
+
+    there.apply(vec![claim("bo", Cause::Closed)]).await.expect("bo is gone");
+    slow.has_stalled.store(true, Relaxed);
+    ana.live_for(config.grace + Duration::from_millis(100)).await;
+    there.apply(vec![claim("bo", Cause::Joined)]).await.expect("bo is back");
+    ana.live_for(Duration::from_secs(2)).await;
+    assert_eq!(ana.pushed, 0, "bo came back in time");
+}
+
+fn claim(name: &str, cause: Cause) -> Claim {
+    let contribution = (cause == Cause::Joined).then(Contribution::default);
+    let (age, silence) = (Duration::ZERO, Duration::ZERO);
+    Claim { user: user(name), contribution, cause, age, silence }
 }

@@ -17,13 +17,16 @@ pub(crate) struct Slow {
     pub(crate) apply_time: Duration,
     /// The first look-up is read at once, and answered when this is notified.
     pub(crate) first_answer: Option<Arc<Notify>>,
+    /// Calls are held up.
+    pub(crate) has_stalled: AtomicBool,
 }
 
 impl Slow {
     /// Not slow yet.
     pub(crate) fn new(store: Arc<dyn Store>) -> Self {
         let is_first = AtomicBool::new(true);
-        Self { store, is_first, apply_time: Duration::ZERO, first_answer: None }
+        let has_stalled = AtomicBool::new(false);
+        Self { store, is_first, apply_time: Duration::ZERO, first_answer: None, has_stalled }
     }
 }
 
@@ -58,6 +61,10 @@ impl Store for Slow {
 
     async fn renew(&self) -> Result<Pulse, StoreError> {
         self.store.renew().await
+    }
+
+    fn has_stalled(&self) -> bool {
+        self.has_stalled.load(Relaxed)
     }
 
     fn gateway(&self) -> &str {

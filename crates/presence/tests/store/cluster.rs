@@ -87,6 +87,7 @@ async fn a_primary_that_is_killed_under_churn_makes_nobody_offline_and_its_repli
     let keys = keys_of(world.prefix(), &user("ana"));
     let slot = cluster.slot_of(&keys.user);
     let old = cluster.primary_of(slot).expect("the cluster is whole");
+    cluster.replicate(old).await;
     cluster.kill(old);
     let new = tokio::select! {
         new = cluster.failover(slot, old) => new,

@@ -3,10 +3,11 @@
 use std::time::{Duration, Instant};
 
 use presence::Config;
-use presence::store::{Cause, Lapse, Pulse};
+use presence::store::redis::keys_of;
+use presence::store::{Cause, Lapse, Pulse, Standing};
 use presence_testkit::{RedisServer, eventually};
 
-use crate::world::{Gateway, Kind, PATIENCE, World, quick, slow};
+use crate::world::{Gateway, Kind, PATIENCE, World, quick, shared_server, slow, user};
 
 async fn renew(gateway: &Gateway) -> Pulse {
     gateway.store().renew().await.expect("the lease is renewed")
@@ -23,7 +24,7 @@ async fn a_gateway_that_does_not_renew_is_found_dead_once() {
     let (living, dying) = (world.gateway("living").await, world.gateway("dying").await);
     let renewed = Instant::now();
     renew(&dying).await;
-    assert_eq!(renew(&living).await, Pulse::default(), "it lives still");
+    assert_eq!(renew(&living).await.lapsed, [], "it lives still");
 
     let lapse = lapse_heard_by(&living).await;
     assert_eq!(lapse.gateway, "dying");
@@ -33,7 +34,7 @@ async fn a_gateway_that_does_not_renew_is_found_dead_once() {
     let due = renewed.elapsed() + lapse.due_in;
     let expected = world.config.ttl + world.config.grace;
     assert!(due.abs_diff(expected) < Duration::from_secs(1), "{due:?}");
-    assert_eq!(renew(&living).await, Pulse::default(), "it is told once");
+    assert_eq!(renew(&living).await.lapsed, [], "it is told once");
 }
 
 #[tokio::test]
@@ -86,6 +87,64 @@ async fn a_paused_gateway_counts_as_alive_by_its_lease_though_nobody_vouched_for
     living.leave("ana", Cause::Bye).await;
     let ana = living.look("ana").await;
     assert!(ana.view.is_online(), "its lease lapsed only just now: {ana:?}");
+}
+
+/// Nobody vouched for the users of the gateway for long, and its lease is so old.
+fn age_by(world: &World, gateway: &Gateway, vouch: Duration, lease: Duration) {
+    let keys = keys_of(world.prefix(), &user("ana"));
+    let (bucket, _) = keys.user.split_once(":user:").expect("a user's key");
+    let ago = |age: Duration| (gateway.store().now_ms() - age.as_millis() as u64).to_string();
+    let redis = shared_server(Kind::Redis);
+    redis.cli(&["DEL", &keys.user]);
+    redis.cli(&["HSET", &format!("{bucket}:gateways"), gateway.store().gateway(), &ago(vouch)]);
+    let leases = format!("{}:gateways", world.prefix());
+    redis.cli(&["HSET", &leases, gateway.store().gateway(), &ago(lease)]);
+}
+
+#[tokio::test]
+async fn who_is_on_a_gateway_with_a_good_lease_is_not_lost_though_nobody_could_vouch() {
+    let config = Config { grace: Duration::from_millis(1), ..slow() };
+    let world = World::new(Kind::Redis, config);
+    let living = world.gateway("living").await;
+    living.join("ana", "ios").await;
+    age_by(&world, &living, Duration::from_mins(5), Duration::ZERO);
+    // It came when all was over, and knows of no trouble.
+    let fresh = world.gateway("fresh").await;
+    let ana = fresh.look("ana").await;
+    assert!(ana.shown().is_online(), "{ana:?}");
+    living.join("ana", "ios").await;
+    assert_eq!(fresh.look("ana").await.held, None);
+}
+
+#[tokio::test]
+async fn a_gateway_that_finds_all_others_late_waits_whether_they_live() {
+    let config = Config { grace: Duration::from_millis(1), ..slow() };
+    let world = World::new(Kind::Redis, config);
+    let late = world.gateway("late").await;
+    late.join("ana", "ios").await;
+    age_by(&world, &late, Duration::from_mins(5), Duration::from_mins(5));
+    let fresh = world.gateway("fresh").await;
+    let ana = fresh.look("ana").await;
+    assert!(ana.shown().is_online(), "{ana:?}");
+    let gone = |standing: &Standing| !standing.shown().is_online();
+    fresh.look_until("nobody came", "ana", gone).await;
+}
+
+#[tokio::test]
+async fn the_place_that_a_drained_gateway_kept_is_given_up_after_the_ttl() {
+    let world = World::new(Kind::Redis, quick());
+    let (drained, other) = (world.gateway("drained").await, world.gateway("other").await);
+    drained.join("ana", "ios").await;
+    other.join("ana", "web").await;
+    drained.leave("ana", Cause::Drained).await;
+    drained.store().release().await.expect("the lease is given up");
+    renew(&other).await;
+    other.leave("ana", Cause::Closed).await;
+    let left = Instant::now();
+    let gone = |standing: &Standing| !standing.shown().is_online();
+    other.look_until("ana is gone", "ana", gone).await;
+    let bound = world.config.ttl + world.config.grace + Duration::from_secs(1);
+    assert!(left.elapsed() < bound, "{:?}", left.elapsed());
 }
 
 #[tokio::test]
