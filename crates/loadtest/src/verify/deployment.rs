@@ -16,6 +16,7 @@ use tokio::task::spawn_blocking;
 use crate::verify::args::{StoreArg, VerifyArgs};
 use crate::verify::deployment::backing::Backing;
 use crate::verify::deployment::gateway::{GatewayProcess, Launch};
+use crate::verify::http;
 use crate::verify::record::Place;
 
 /// The start of every key in the store.
@@ -37,7 +38,7 @@ pub(crate) struct Deployment {
 pub(crate) type Pids = Arc<Mutex<BTreeMap<usize, u32>>>;
 
 impl Deployment {
-    /// Starts the store, then the gateways, and waits until all are ready.
+    /// Starts the store, then the gateways, and waits until all are ready and believe it.
     pub(crate) async fn start(args: &VerifyArgs, bin: PathBuf) -> Result<Self> {
         let backing = match args.store {
             StoreArg::Embedded => None,
@@ -56,6 +57,10 @@ impl Deployment {
         }
         let deployment = Self { gateways, backing, pids, logs };
         deployment.note_store().await;
+        // In the first seconds of a store's life, who was never seen may be one whom it lost: it is not told before.
+        for gateway in deployment.gateways() {
+            http::query(gateway.lock().await.addr(), &[0]).await.context("a first look-up")?;
+        }
         Ok(deployment)
     }
 
