@@ -1,7 +1,7 @@
 //! When a session stops counting: the table of the promised times, and what faults make of it. Pure.
 
 use crate::verify::record::{Ending, Facts, Fault, FaultKind, Moment, Place, Us};
-use crate::verify::truth::{Cause, Departure, Excuse, PROMPT, Rules, is_death};
+use crate::verify::truth::{Cause, Departure, Excuse, HEAL, PROMPT, Rules, is_death};
 
 /// A TCP connection that breaks because of a kill breaks at most so long after it.
 const BREAK_MAX: Us = 2_000_000;
@@ -66,8 +66,9 @@ impl Rules {
                     (departure.latest, departure.excuse) = (lapsed, Some(Excuse::Untold));
                 }
             }
+            // Also if Redis was back just before: the gateway had no time to tell it everything again.
             let lost = fault.kind == FaultKind::RedisKill && left_behind;
-            if lost && is_around(fault, start, departure.not_before) {
+            if lost && is_around(fault, start.saturating_sub(HEAL), departure.not_before) {
                 departure.not_before = fault.from.after.max(start);
             }
             let here = [facts.place, watcher];
