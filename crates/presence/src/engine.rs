@@ -71,6 +71,7 @@ pub(crate) struct Core {
 impl Presence {
     /// Starts the engine on an open store. Must be called within a tokio runtime.
     pub fn start(config: Config, opened: Opened, metrics: Metrics) -> Self {
+        let table = WatchTable::new(config.grace);
         let core = Arc::new(Core {
             config,
             clock: Clock::start(),
@@ -83,7 +84,7 @@ impl Presence {
             health: Health::default(),
             grace: Mutex::default(),
             grace_changed: Notify::new(),
-            table: WatchTable::new(),
+            table,
             drain_spread_ms: AtomicU64::new(0),
             tasks: Mutex::default(),
         });

@@ -162,6 +162,7 @@ pub(crate) async fn run(core: Arc<Core>) {
 }
 
 fn heed(core: &Arc<Core>, pulse: Pulse) {
+    core.table.expect_gateways(pulse.missing);
     // One that has just been born may have lost everything, where gateways lived that have yet to find out.
     if let Some(age) = pulse.age.filter(|age| *age < SETTLE_TIME) {
         core.health.unsettle_for(SETTLE_TIME.saturating_sub(age));

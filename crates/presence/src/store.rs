@@ -13,11 +13,13 @@ pub mod embedded;
 pub mod redis;
 pub mod view;
 
+use std::collections::HashMap;
 use std::time::Duration;
 
 use async_trait::async_trait;
 use presence_protocol::{Device, StatusText, UserId};
 use tokio::sync::mpsc;
+use tokio::time::Instant;
 
 use view::{Shown, View};
 
@@ -73,6 +75,9 @@ pub struct Pulse {
     pub lost: bool,
     /// For how long the store has remembered what it was told; none when that is as long as anybody can tell.
     pub age: Option<Duration>,
+    /// Gateways that the store knew before it lost everything and that have not found out yet, and until when their users
+    /// may live all the same.
+    pub missing: HashMap<String, Instant>,
     /// Gateways that are newly found dead.
     pub lapsed: Vec<Lapse>,
 }

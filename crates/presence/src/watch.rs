@@ -8,8 +8,11 @@ mod entry;
 mod model;
 #[cfg(test)]
 mod tests;
+mod untraced;
 
+use std::collections::HashMap;
 use std::hash::{BuildHasher, RandomState};
+use std::time::Duration;
 
 use bytes::Bytes;
 use hashbrown::HashTable;
@@ -23,6 +26,7 @@ use crate::store::Standing;
 
 use entry::Watched;
 pub(crate) use entry::{Absorbed, Shown};
+use untraced::Untraced;
 
 const SHARD_BITS: u32 = 6;
 /// How many shards there are.
@@ -55,6 +59,7 @@ impl UserRef {
 pub(crate) struct WatchTable {
     shards: Box<[Mutex<Shard>]>,
     hasher: RandomState,
+    untraced: Untraced,
 }
 
 #[derive(Default)]
@@ -64,8 +69,17 @@ struct Shard {
 }
 
 impl WatchTable {
-    pub(crate) fn new() -> Self {
-        Self { shards: (0..SHARDS).map(|_| Mutex::default()).collect(), hasher: RandomState::new() }
+    pub(crate) fn new(grace: Duration) -> Self {
+        Self {
+            shards: (0..SHARDS).map(|_| Mutex::default()).collect(),
+            hasher: RandomState::new(),
+            untraced: Untraced::new(grace),
+        }
+    }
+
+    /// Which gateways have yet to find out that the store lost everything, and until when their users may live.
+    pub(crate) fn expect_gateways(&self, missing: HashMap<String, Instant>) {
+        self.untraced.expect(missing);
     }
 
     /// The number of a user who is watched by anybody.
@@ -113,7 +127,7 @@ impl WatchTable {
 
     /// Takes over what the store told of a user, if somebody watches it.
     pub(crate) fn hear(&self, standing: &Standing, now: Instant) -> Option<(UserRef, Absorbed)> {
-        self.with(&standing.user, |watched| watched.hear(standing, now))
+        self.with(&standing.user, |watched| watched.hear(standing, now, &self.untraced))
     }
 
     /// Takes over what the store answered to a question that was asked at `asked`, if somebody watches the user.
@@ -123,7 +137,8 @@ impl WatchTable {
         asked: Instant,
         now: Instant,
     ) -> Option<(UserRef, Absorbed)> {
-        self.with(&standing.user, |watched| watched.learn(standing, asked, now))
+        let learn = |watched: &mut Watched| watched.learn(standing, asked, now, &self.untraced);
+        self.with(&standing.user, learn)
     }
 
     fn with<T>(&self, user: &UserId, act: impl FnOnce(&mut Watched) -> T) -> Option<(UserRef, T)> {

@@ -18,8 +18,8 @@
 //! - While a fault touches Redis, the user's gateway or the watcher's, "at the latest" is moved to
 //!   its end + [`HEAL`] + grace. "Not before" never is, with three exceptions: a gateway that was
 //!   stopped for its TTL may be taken for dead until the same time after its return; what a dead or
-//!   drained gateway left behind may be lost with a Redis that loses everything, after it or less
-//!   than [`HEAL`] before it; and a session that was not told to anybody yet dies with its gateway.
+//!   drained gateway left behind may be lost with a Redis that loses everything, or hangs until
+//!   keys expire, after it or less than [`HEAL`] before it; and a session that was not told to anybody yet dies with its gateway.
 //! - A gateway that was stopped could not hear: silence counts from later by as long.
 
 mod departure;

@@ -169,7 +169,8 @@ impl Store for RedisStore {
     }
 
     async fn renew(&self) -> Result<Pulse, StoreError> {
-        let renewed = self.reach.call(self.scripts.leases.renew(&self.client)).await;
+        let renewal = self.scripts.leases.renew(&self.client, self.reach.contact());
+        let renewed = self.reach.call(renewal).await;
         if renewed.is_err() && self.reach.gives_up() {
             connect::replace_connection(&self.client).await;
         }

@@ -1,7 +1,5 @@
 //! One watched user: what watchers were shown, what is held back, and how news is taken over.
 
-use std::time::Duration;
-
 use bytes::Bytes;
 use presence_protocol::{Format, UserId, UserState, encode_state, presence_frame};
 use tokio::time::Instant;
@@ -9,10 +7,7 @@ use tokio::time::Instant;
 use crate::outbox::ConnId;
 use crate::store::view::View;
 use crate::store::{Change, Standing};
-
-/// How long a user who is gone from the store without a trace (it restarted empty) is still shown online: every gateway
-/// has that long to assert its sessions again.
-const NO_TRACE_GRACE: Duration = Duration::from_secs(3);
+use crate::watch::untraced::Untraced;
 
 /// A user that is watched here.
 pub(super) struct Watched {
@@ -128,8 +123,13 @@ impl Watched {
     }
 
     /// Takes over what the store told.
-    pub(super) fn hear(&mut self, standing: &Standing, now: Instant) -> Absorbed {
-        let absorbed = self.absorb(standing, now);
+    pub(super) fn hear(
+        &mut self,
+        standing: &Standing,
+        now: Instant,
+        untraced: &Untraced,
+    ) -> Absorbed {
+        let absorbed = self.absorb(standing, now, untraced);
         if self.known {
             return absorbed;
         }
@@ -138,9 +138,15 @@ impl Watched {
 
     /// Takes over what the store answered to a question that was asked at `asked`. Nobody is told when that is the first
     /// that is known: whoever watches has asked as well, and is answered.
-    pub(super) fn learn(&mut self, standing: &Standing, asked: Instant, now: Instant) -> Absorbed {
+    pub(super) fn learn(
+        &mut self,
+        standing: &Standing,
+        asked: Instant,
+        now: Instant,
+        untraced: &Untraced,
+    ) -> Absorbed {
         if self.known {
-            return self.absorb(standing, now);
+            return self.absorb(standing, now, untraced);
         }
         if asked < self.since {
             return Absorbed::default();
@@ -148,9 +154,13 @@ impl Watched {
         self.known = true;
         // What was heard is from before the store lost everything.
         let lost = standing.view.is_no_trace()
-            && self.latest().is_some_and(|heard| heard.version < standing.view.version);
-        let absorbed =
-            if lost { self.show(standing.view.clone(), None) } else { self.absorb(standing, now) };
+            && self.latest().is_some_and(|heard| heard.version < standing.view.version)
+            && untraced.missing_until(self.latest()).is_none();
+        let absorbed = if lost {
+            self.show(standing.view.clone(), None)
+        } else {
+            self.absorb(standing, now, untraced)
+        };
         Absorbed { tell: Vec::new(), news: false, shown: None, ..absorbed }
     }
 
@@ -158,11 +168,11 @@ impl Watched {
     ///
     /// What is not newer than what is known is covered by it, with two exceptions. A held loss becomes final when the
     /// store confirms it at its end. And a user of whom the store has no trace, though it was seen online, is gone if
-    /// that is still so after [`NO_TRACE_GRACE`].
-    fn absorb(&mut self, standing: &Standing, now: Instant) -> Absorbed {
+    /// that is still so after the time that [`Untraced`] gives it.
+    fn absorb(&mut self, standing: &Standing, now: Instant, untraced: &Untraced) -> Absorbed {
         let view = &standing.view;
         if view.is_no_trace() && self.shown.as_ref().is_some_and(View::is_online) {
-            return self.absorb_no_trace(view.version, now);
+            return self.absorb_no_trace(view.version, now, untraced);
         }
         let Some(held) = &standing.held else {
             if self.is_news(standing) {
@@ -211,16 +221,17 @@ impl Watched {
     }
 
     /// The answer may also be an old one, read before the user first came: then a later one shows the user alive.
-    fn absorb_no_trace(&mut self, version: u64, now: Instant) -> Absorbed {
+    fn absorb_no_trace(&mut self, version: u64, now: Instant, untraced: &Untraced) -> Absorbed {
+        let is_missing = untraced.missing_until(self.latest()).is_some_and(|until| until > now);
         match &self.pending {
             Some(pending) if pending.due > now => Absorbed::default(),
-            Some(pending) if pending.view.is_none() => {
+            Some(pending) if pending.view.is_none() && !is_missing => {
                 let known = self.latest().map_or(0, |latest| latest.version);
                 self.show(View { version: version.max(known + 1), ..View::NO_TRACE }, None)
             }
             // Also where a loss was held: its user may have come back while the store was away.
             _ => {
-                let due = now + NO_TRACE_GRACE;
+                let due = untraced.hold_until(self.latest(), now);
                 self.pending = Some(Box::new(Pending { due, view: None, change: None }));
                 Absorbed { hold: Some(due), news: true, ..Absorbed::default() }
             }

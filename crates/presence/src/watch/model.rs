@@ -53,7 +53,7 @@ struct History {
 
 impl History {
     fn new(seed: u64, link: Link) -> Self {
-        let table = WatchTable::new();
+        let table = WatchTable::new(Duration::ZERO);
         table.watch(&bo(), ConnId(0));
         Self {
             seed,

@@ -37,7 +37,7 @@ fn held(version: u64) -> Standing {
 
 /// A table in which one session watches bo.
 fn watched() -> WatchTable {
-    let table = WatchTable::new();
+    let table = WatchTable::new(GRACE);
     table.watch(&bo(), WATCHER);
     table
 }
@@ -121,6 +121,21 @@ fn a_user_of_whom_the_store_has_no_trace_is_shown_until_that_has_lasted() {
     assert!(tells(&table, &untraced, due));
     assert_eq!(shown(&table), (Availability::Offline, 10));
     assert!(tells(&table, &online(20), due), "and is back with the next sign of life");
+}
+
+#[test]
+fn a_user_without_trace_may_live_while_its_gateway_has_not_found_out() {
+    let (table, now) = (watched(), Instant::now());
+    let mut on = online(9);
+    on.view.gateways = vec!["g1".to_owned()];
+    let untraced = Standing::settled(bo(), View::NO_TRACE);
+    tells(&table, &on, now);
+    let until = now + Duration::from_secs(30);
+    table.expect_gateways([("g1".to_owned(), until)].into());
+    let (_, absorbed) = table.learn(&untraced, now, now).unwrap();
+    assert_eq!(absorbed.hold, Some(until));
+    assert!(!tells(&table, &untraced, now + Duration::from_secs(20)));
+    assert!(tells(&table, &untraced, until), "it is dead");
 }
 
 #[test]

@@ -116,6 +116,29 @@ async fn who_is_on_a_gateway_with_a_good_lease_is_not_lost_though_nobody_could_v
     assert_eq!(fresh.look("ana").await.held, None);
 }
 
+/// A stopped Redis, of which one gateway tells the other that came too late to notice.
+#[tokio::test]
+async fn a_newcomer_forgives_what_happened_before_it_came() {
+    let config = Config { grace: Duration::from_millis(1), ..slow() };
+    let server = RedisServer::start();
+    let world = World::on(&server, config);
+    let living = world.gateway("living").await;
+    living.join("ana", "ios").await;
+    server.pause();
+    let refused = async || living.store().renew().await.err();
+    eventually("a renewal fails", PATIENCE, refused).await;
+    server.resume();
+    eventually("it is there again", PATIENCE, async || living.store().renew().await.ok()).await;
+    let fresh = world.gateway("fresh").await;
+    renew(&fresh).await;
+    // What expired meanwhile, with a gateway that is dead by now.
+    let keys = keys_of(world.prefix(), &user("ana"));
+    server.cli(&["HDEL", &keys.user.replace(":user:ana", ":gateways"), "living"]);
+    server.cli(&["DEL", &keys.user]);
+    let ana = fresh.look("ana").await;
+    assert!(ana.shown().is_online(), "{ana:?}");
+}
+
 #[tokio::test]
 async fn a_gateway_that_finds_all_others_late_waits_whether_they_live() {
     let config = Config { grace: Duration::from_millis(1), ..slow() };
@@ -138,11 +161,14 @@ async fn the_place_that_a_drained_gateway_kept_is_given_up_after_the_ttl() {
     other.join("ana", "web").await;
     drained.leave("ana", Cause::Drained).await;
     drained.store().release().await.expect("the lease is given up");
-    renew(&other).await;
     other.leave("ana", Cause::Closed).await;
     let left = Instant::now();
-    let gone = |standing: &Standing| !standing.shown().is_online();
-    other.look_until("ana is gone", "ana", gone).await;
+    eventually("ana is gone", PATIENCE, async || {
+        renew(&other).await;
+        let shown = other.shown("ana").await;
+        Some(()).filter(|()| !shown.is_online())
+    })
+    .await;
     let bound = world.config.ttl + world.config.grace + Duration::from_secs(1);
     assert!(left.elapsed() < bound, "{:?}", left.elapsed());
 }
@@ -167,6 +193,22 @@ async fn a_store_that_lost_the_lease_has_lost_everything() {
     server.cli(&["FLUSHALL"]);
     assert!(renew(&gateway).await.lost);
     assert!(!renew(&gateway).await.lost);
+}
+
+#[tokio::test]
+async fn gateways_that_have_not_found_out_that_all_was_lost_are_missing_until_they_do() {
+    let server = RedisServer::start();
+    let world = World::on(&server, slow());
+    let (here, away) = (world.gateway("here").await, world.gateway("away").await);
+    assert!(renew(&here).await.missing.is_empty());
+    server.cli(&["FLUSHALL"]);
+    let missing = renew(&here).await.missing;
+    let until = missing.get("away").expect("it is missing");
+    let left = until.duration_since(tokio::time::Instant::now());
+    let promised = world.config.ttl + world.config.grace;
+    assert!(left < promised && left + Duration::from_secs(5) > promised, "{left:?}");
+    renew(&away).await;
+    assert!(renew(&here).await.missing.is_empty());
 }
 
 #[tokio::test]

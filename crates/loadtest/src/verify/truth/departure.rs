@@ -67,7 +67,7 @@ impl Rules {
                 }
             }
             // Also if Redis was back just before: the gateway had no time to tell it everything again.
-            let lost = fault.kind == FaultKind::RedisKill && left_behind;
+            let lost = left_behind && self.forgets(fault);
             if lost && is_around(fault, start.saturating_sub(HEAL), departure.not_before) {
                 departure.not_before = fault.from.after.max(start);
             }
@@ -76,6 +76,18 @@ impl Rules {
                 (departure.latest, departure.excuse) =
                     (excused, Some(Excuse::Healed(fault.until())));
             }
+        }
+    }
+}
+
+impl Rules {
+    /// Redis does not know any more after this fault who was alive before it.
+    fn forgets(&self, fault: &Fault) -> bool {
+        match fault.kind {
+            FaultKind::RedisKill => true,
+            // Keys are renewed every 3/4 of the TTL, and expire.
+            FaultKind::RedisPause => fault.until() > fault.from.after + self.ttl / 4,
+            _ => false,
         }
     }
 }

@@ -185,12 +185,15 @@ fn what_a_dead_gateway_left_behind_may_be_lost_with_redis() {
     let frozen = [session(0, Some((9_800, Ending::Frozen)))];
     assert_eq!(window(&frozen, &faults).0, 9_500);
     // Redis was back, and it died before it had to have told it everything.
-    for (back, not_before) in [(9_000, 10_000), (4_900, 13_500)] {
-        let faults = [
-            fault(FaultKind::RedisKill, None, 4_000, back),
-            fault(FaultKind::GatewayKill, Some(0), 10_000, 20_000),
-        ];
-        assert_eq!(window(&sessions, &faults).0, not_before, "back at {back}");
+    for (kind, away, back, not_before) in [
+        (FaultKind::RedisKill, 4_000, 9_000, 10_000),
+        (FaultKind::RedisKill, 4_000, 4_900, 13_500),
+        (FaultKind::RedisPause, 4_000, 9_000, 10_000),
+        (FaultKind::RedisPause, 8_000, 9_000, 13_500),
+    ] {
+        let faults =
+            [fault(kind, None, away, back), fault(FaultKind::GatewayKill, Some(0), 10_000, 20_000)];
+        assert_eq!(window(&sessions, &faults).0, not_before, "{kind:?} until {back}");
     }
 }
 

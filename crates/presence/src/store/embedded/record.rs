@@ -195,7 +195,8 @@ impl Record {
     ///
     /// The version grows only with what a watcher could tell apart, so that nothing an invisible user does shows.
     /// While a loss is held back, a user who comes back piece by piece stays held until it looks as before, or is out
-    /// of time; and a bye that comes late, after the loss that it explains, ends the hold.
+    /// of time; a bye that comes late, after the loss that it explains, ends the hold; and another loss makes it longer:
+    /// of a session that came and went between two batches.
     fn commit(
         &mut self,
         user: &UserId,
@@ -206,8 +207,7 @@ impl Record {
         let old = &self.view;
         if view.looks_like(old) {
             (view.version, view.since) = (old.version, old.since);
-            let gone = turn.change.cause == Cause::Bye && !view.is_online();
-            let released = gone && self.held.take().is_some();
+            let released = !view.is_online() && self.move_hold(turn);
             if view.gateways == self.view.gateways && !released {
                 return None;
             }
@@ -218,6 +218,21 @@ impl Record {
         }
         self.view = view;
         Some(Standing { change: Some(turn.change), ..self.standing(user.clone(), now) })
+    }
+
+    /// Ends or lengthens a hold for another loss; true when it ends. Of a longer one nobody needs to be told: whoever holds
+    /// the loss back asks again before it is shown.
+    fn move_hold(&mut self, turn: &Turn) -> bool {
+        let cause = turn.change.cause;
+        if cause == Cause::Bye {
+            return self.held.take().is_some();
+        }
+        if let (Some(hold), Some(until)) = (&mut self.held, turn.hold_until)
+            && cause != Cause::Expired
+        {
+            hold.until = hold.until.max(until);
+        }
+        false
     }
 
     fn hold_after(&mut self, view: &mut View, turn: &Turn, now: Moment) -> Option<Box<Hold>> {

@@ -5,7 +5,6 @@
 //! hold their losses back until the TTL from the last sign of life of the gateway itself.
 
 use std::collections::HashMap;
-use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use bytes::Bytes;
@@ -16,6 +15,7 @@ use serde::Deserialize;
 use tokio::time::{Instant, timeout};
 
 use super::RedisOptions;
+use super::reach::{Contact, REMEMBER};
 use super::scripts::{decode, run};
 use crate::config::Config;
 use crate::store::{Lapse, Pulse, StoreError};
@@ -30,8 +30,11 @@ const FORGET: Duration = Duration::from_hours(1);
 /// known before any of its users' keys expires.
 const LATE_HALVES: u32 = 5;
 
-/// For so long after it came, a gateway that finds all leases late gives the others the chance to live.
-const DOUBT_TIME: Duration = Duration::from_millis(1500);
+/// Within so long after the store came back, the living have renewed their leases: a second or two to connect again.
+const DOUBT_TIME: Duration = Duration::from_millis(2500);
+
+/// For so long a gateway that has just come counts the trouble of others, which it cannot have had, as its own.
+const NEWCOMER_TIME: Duration = Duration::from_secs(6);
 
 /// How much longer than planned it may take from one renewal to the next: a dead gateway may have lived for so long
 /// after its last.
@@ -46,11 +49,29 @@ pub(super) struct Leases {
     late_after: Duration,
     /// How long after its last renewal the users of a dead gateway are offline.
     due_after: Duration,
-    renewed_before: AtomicBool,
-    known: Mutex<Known>,
+    state: Mutex<State>,
 }
 
-/// What the last renewal told.
+/// What the renewals told.
+#[derive(Default)]
+struct State {
+    known: Known,
+    /// The others' leases, by gateway.
+    leases: HashMap<String, Lease>,
+    /// Gateways that had a lease before the store lost everything, and have none since; until when their users may live.
+    missing: HashMap<String, Instant>,
+    /// When (ms, by the store's clock) this gateway came.
+    came_ms: Option<u64>,
+}
+
+/// When (ms, by the store's clock) a lease was renewed last, and since when it is.
+#[derive(Debug, Clone, Copy)]
+struct Lease {
+    renewed_ms: u64,
+    since_ms: u64,
+}
+
+/// What the scripts are told.
 #[derive(Debug, Clone, Default)]
 pub(super) struct Known {
     /// When (ms, by the store's clock) the gateways that are late with their lease renewed it last.
@@ -59,6 +80,8 @@ pub(super) struct Known {
     pub(super) late_until_ms: u64,
     /// Until when (ms, by the store's clock) the gateways that are late may have been kept from renewing by the store.
     pub(super) doubt_until_ms: u64,
+    /// From when to when (ms, by the store's clock) the store was away before this gateway came.
+    pub(super) away: Option<(u64, u64)>,
     /// Since when (µs, by the store's clock) the store remembers.
     pub(super) born_us: u64,
     /// The store's clock (ms) at an instant of ours.
@@ -68,7 +91,7 @@ pub(super) struct Known {
 impl Known {
     /// What the store's clock (ms) should say now; 0 before the first renewal.
     pub(super) fn store_now_ms(&self) -> u64 {
-        self.clock.map_or(0, |(ms, at)| ms + at.elapsed().as_millis() as u64)
+        self.clock.map_or(0, |(ms, at)| ms + millis(at.elapsed()))
     }
 }
 
@@ -82,30 +105,32 @@ impl Leases {
             good_for: config.lease(),
             late_after: late_after(config),
             due_after: config.ttl + config.grace.max(config.renewal() + RENEWAL_DELAY_MAX),
-            renewed_before: AtomicBool::new(false),
-            known: Mutex::default(),
+            state: Mutex::default(),
         }
     }
 
     /// Renews the lease. Answers what is new.
-    pub(super) async fn renew(&self, client: &Client) -> Result<Pulse, StoreError> {
-        let millis = |duration: Duration| Bytes::from(duration.as_millis().to_string());
-        let sent_ms = Bytes::from(self.now_ms().to_string());
-        let arguments = vec![
-            Bytes::from(self.gateway.clone()),
+    pub(super) async fn renew(
+        &self,
+        client: &Client,
+        contact: Contact,
+    ) -> Result<Pulse, StoreError> {
+        let now_ms = self.now_ms();
+        let trouble = contact.trouble.filter(|_| now_ms > 0);
+        let ago = |time: Option<Duration>| time.map_or(0, |ago| now_ms.saturating_sub(millis(ago)));
+        let numbers = [
             millis(self.good_for),
             millis(FORGET),
-            sent_ms,
-            millis(self.late_after),
+            now_ms,
+            ago(trouble.map(|trouble| trouble.began)),
+            ago(trouble.map(|trouble| trouble.ended)),
         ];
+        let mut arguments = vec![Bytes::from(self.gateway.clone())];
+        arguments.extend(numbers.map(|number| Bytes::from(number.to_string())));
         let call = run(client, &self.script, self.key.clone(), arguments);
         let too_late = |_| StoreError::Unreachable("the lease was not renewed in time".to_owned());
         let answer = timeout(RENEWAL_TIMEOUT, call).await.map_err(too_late)??;
-        let renewal: Renewal = decode(answer)?;
-        let first = !self.renewed_before.swap(true, Ordering::Relaxed);
-        let lost = renewal.was_good == 0 && !first;
-        let age = Duration::from_micros((renewal.now_ms * 1000).saturating_sub(renewal.born_us));
-        Ok(Pulse { lost, age: Some(age), lapsed: self.note(renewal, first) })
+        Ok(self.note(decode(answer)?))
     }
 
     /// Gives the lease up.
@@ -117,38 +142,97 @@ impl Leases {
 
     /// What the store's clock (ms) should say now.
     pub(super) fn now_ms(&self) -> u64 {
-        self.known.lock().store_now_ms()
+        self.state.lock().known.store_now_ms()
     }
 
     /// What the scripts are told of it.
     pub(super) fn known(&self) -> Known {
-        self.known.lock().clone()
+        self.state.lock().known.clone()
     }
 
-    /// Answers the leases that are newly lapsed.
-    fn note(&self, renewal: Renewal, first: bool) -> Vec<Lapse> {
-        let Renewal { now_ms, born_us, all_late, late, .. } = renewal;
-        let after = |duration: Duration| now_ms + duration.as_millis() as u64;
-        let mut known = self.known.lock();
-        let before_ms = known.clock.map_or(0, |(before_ms, _)| before_ms);
-        let lapse = |(gateway, renewed_ms): &(String, u64)| {
-            let passed = |at_ms: u64| Duration::from_millis(at_ms.saturating_sub(*renewed_ms));
-            let told =
-                known.late.get(gateway) == Some(renewed_ms) && passed(before_ms) > self.good_for;
-            let due_in = self.due_after.saturating_sub(passed(now_ms));
-            (passed(now_ms) > self.good_for && !told)
-                .then(|| Lapse { gateway: gateway.clone(), due_in })
-        };
-        let new = late.iter().filter_map(lapse).collect();
-        let doubts = first && all_late == 1;
-        *known = Known {
-            late: late.into_iter().collect(),
-            late_until_ms: after(self.late_after),
-            doubt_until_ms: if doubts { after(DOUBT_TIME) } else { known.doubt_until_ms },
+    fn note(&self, renewal: Renewal) -> Pulse {
+        let Renewal { now_ms, born_us, was_good, away, leases } = renewal;
+        let lease = |(gateway, renewed_ms, since_ms)| (gateway, Lease { renewed_ms, since_ms });
+        let leases: HashMap<String, Lease> = leases.into_iter().map(lease).collect();
+        let mut state = self.state.lock();
+        let is_first = state.came_ms.is_none();
+        let came_ms = *state.came_ms.get_or_insert(now_ms);
+        state.note_missing(born_us, &leases, self.due_after);
+        let late: HashMap<String, u64> = leases
+            .iter()
+            .filter(|(_, lease)| lease.age(now_ms) > self.late_after)
+            .map(|(gateway, lease)| (gateway.clone(), lease.renewed_ms))
+            .collect();
+        let doubts = is_first && !late.is_empty() && !self.has_long_been_served(&leases, now_ms);
+        let lapsed = self.newly_lapsed(&state, &leases, now_ms);
+        let (away_since_ms, back_ms) = away;
+        let is_newcomer = now_ms - came_ms < millis(NEWCOMER_TIME) && away_since_ms < came_ms;
+        let was_away = back_ms > 0 && now_ms.saturating_sub(back_ms) < millis(REMEMBER);
+        state.known = Known {
+            late,
+            late_until_ms: now_ms + millis(self.late_after),
+            doubt_until_ms: if doubts {
+                now_ms + millis(DOUBT_TIME)
+            } else {
+                state.known.doubt_until_ms
+            },
+            away: (is_newcomer && was_away).then_some(away),
             born_us,
             clock: Some((now_ms, Instant::now())),
         };
-        new
+        state.leases = leases;
+        let missing = state.missing.iter().map(|(gateway, until)| (gateway.clone(), *until));
+        Pulse {
+            lost: was_good == 0 && !is_first,
+            age: Some(Duration::from_micros((now_ms * 1000).saturating_sub(born_us))),
+            missing: missing.collect(),
+            lapsed,
+        }
+    }
+
+    /// Whether any gateway shows that the store has been there for a while.
+    fn has_long_been_served(&self, leases: &HashMap<String, Lease>, now_ms: u64) -> bool {
+        let long_since = now_ms.saturating_sub(millis(DOUBT_TIME));
+        leases
+            .values()
+            .any(|lease| lease.age(now_ms) <= self.late_after && lease.since_ms <= long_since)
+    }
+
+    fn newly_lapsed(
+        &self,
+        before: &State,
+        leases: &HashMap<String, Lease>,
+        now_ms: u64,
+    ) -> Vec<Lapse> {
+        let before_ms = before.known.clock.map_or(0, |(before_ms, _)| before_ms);
+        let lapse = |(gateway, lease): (&String, &Lease)| {
+            let is_same = |told: &&Lease| told.renewed_ms == lease.renewed_ms;
+            let told = before.leases.get(gateway).filter(is_same);
+            let told = told.is_some_and(|told| told.age(before_ms) > self.good_for);
+            let due_in = self.due_after.saturating_sub(lease.age(now_ms));
+            (lease.age(now_ms) > self.good_for && !told)
+                .then(|| Lapse { gateway: gateway.clone(), due_in })
+        };
+        leases.iter().filter_map(lapse).collect()
+    }
+}
+
+impl Lease {
+    fn age(&self, now_ms: u64) -> Duration {
+        Duration::from_millis(now_ms.saturating_sub(self.renewed_ms))
+    }
+}
+
+impl State {
+    /// Who had a lease in a store that has lost everything since, may have yet to find out.
+    fn note_missing(&mut self, born_us: u64, leases: &HashMap<String, Lease>, due_after: Duration) {
+        if let Some((ms, at)) = self.known.clock.filter(|_| born_us > self.known.born_us) {
+            let until = |lease: &Lease| at + due_after.saturating_sub(lease.age(ms));
+            let had = self.leases.iter().map(|(gateway, lease)| (gateway.clone(), until(lease)));
+            self.missing.extend(had);
+        }
+        let now = Instant::now();
+        self.missing.retain(|gateway, until| *until > now && !leases.contains_key(gateway));
     }
 }
 
@@ -158,8 +242,12 @@ struct Renewal {
     now_ms: u64,
     born_us: u64,
     was_good: u8,
-    all_late: u8,
-    late: Vec<(String, u64)>,
+    away: (u64, u64),
+    leases: Vec<(String, u64, u64)>,
+}
+
+fn millis(duration: Duration) -> u64 {
+    duration.as_millis() as u64
 }
 
 fn late_after(config: &Config) -> Duration {

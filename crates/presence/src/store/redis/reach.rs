@@ -11,7 +11,7 @@ use tokio::time::Instant;
 use crate::store::StoreError;
 
 /// For so long trouble is remembered after it ended: the scripts are forgiving meanwhile.
-const REMEMBER: Duration = Duration::from_secs(5);
+pub(super) const REMEMBER: Duration = Duration::from_secs(5);
 
 /// A call that took so long waited for a Redis that was stopped.
 const SLOW: Duration = Duration::from_secs(1);

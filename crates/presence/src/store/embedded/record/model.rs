@@ -70,8 +70,15 @@ impl Model {
         let new = self.truth();
         let both_online = shown.0 == Availability::Online && new.0 == Availability::Online;
         self.held = if new == self.look {
-            // A late bye explains a loss that is held back already.
-            held.filter(|_| !(cause == Cause::Bye && new.0 == Availability::Offline))
+            match (new.0, cause) {
+                // A late bye explains a loss that is held back already.
+                (Availability::Offline, Cause::Bye) => None,
+                // A later loss, of a session that nobody was told of, is held back as long as any.
+                (Availability::Offline, Cause::Closed | Cause::Silent | Cause::Drained) => {
+                    held.map(|(held_until, look)| (held_until.max(until), look))
+                }
+                _ => held,
+            }
         } else if new == shown {
             None
         } else if until > now && shown.0 == Availability::Online {

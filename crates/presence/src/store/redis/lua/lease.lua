@@ -1,41 +1,49 @@
--- Renews a gateway's lease, and tells of those that were not renewed for a while. Stands alone: it needs nothing of record.lua.
+-- Renews a gateway's lease, and tells of all leases. Stands alone: it needs nothing of record.lua.
 --
--- KEYS[1]  <prefix>:gateways   hash, TTL: gateway -> when (ms) it last renewed; and "@born" -> since when (us) this store
---                              remembers: its first lease, also the first after it lost everything
+-- KEYS[1]  <prefix>:gateways   hash, TTL: gateway -> "<renewed_ms> <since_ms>", when it last renewed and since when it does;
+--                              "@born" -> since when (us) this store remembers: its first lease, also the first after it
+--                              lost everything; and "@away" -> "<since_ms> <back_ms>", when a gateway last could not reach it
 -- ARGV     gateway, lapse_ms (a lease is good for so long), forget_ms (then it is forgotten), sent_ms (when the call was
---          sent, by this clock, or 0: the gateway may have died while it waited), late_ms (a lease is late that was not
---          renewed for so long)
+--          sent, by this clock, or 0: the gateway may have died while it waited), since_ms and back_ms (from when to when
+--          this gateway could not reach the store lately, or 0)
 -- Result   MessagePack list:
---          { now_ms, born_us, 1 when this gateway's lease was good until now or else 0, 1 when no other gateway has a lease
---          that is not late though some have one or else 0, { { gateway, renewed_ms }, ... } of all that are late }
--- Cost     6 commands
+--          { now_ms, born_us, 1 when this gateway's lease was good until now or else 0, { away_since_ms, back_ms } or { 0, 0 },
+--          { { gateway, renewed_ms, since_ms }, ... } }
+-- Cost     7 commands
 
-local gateway, lapse_ms, forget_ms, late_ms = ARGV[1], tonumber(ARGV[2]), tonumber(ARGV[3]), tonumber(ARGV[5])
+local gateway, lapse_ms, forget_ms, sent_ms = ARGV[1], tonumber(ARGV[2]), tonumber(ARGV[3]), tonumber(ARGV[4])
 local time = redis.call('TIME')
 local now_us = time[1] * 1000000 + time[2]
 local now_ms = math.floor(now_us / 1000)
+
+local function pair(text)
+  local first, second = string.match(text or '', '^(%d+) ?(%d*)$')
+  return tonumber(first) or 0, tonumber(second) or 0
+end
+
 redis.call('HSETNX', KEYS[1], '@born', string.format('%.0f', now_us))
-local renewed_before_ms = tonumber(redis.call('HGET', KEYS[1], gateway) or 0)
-local sent_ms = tonumber(ARGV[4])
+local renewed_before_ms, since_ms = pair(redis.call('HGET', KEYS[1], gateway))
 local alive_ms = sent_ms > 0 and math.min(now_ms, math.max(sent_ms, now_ms - lapse_ms / 2)) or now_ms
-redis.call('HSET', KEYS[1], gateway, string.format('%.0f', alive_ms))
+since_ms = since_ms > 0 and since_ms or now_ms
+redis.call('HSET', KEYS[1], gateway, string.format('%.0f %.0f', alive_ms, since_ms))
+if tonumber(ARGV[6]) > select(2, pair(redis.call('HGET', KEYS[1], '@away'))) then
+  redis.call('HSET', KEYS[1], '@away', ARGV[5] .. ' ' .. ARGV[6])
+end
 redis.call('PEXPIRE', KEYS[1], ARGV[3])
 
-local late, born_us, punctual = {}, 0, 0
+local leases, born_us, away = {}, 0, { 0, 0 }
 local flat = redis.call('HGETALL', KEYS[1])
 for i = 1, #flat, 2 do
-  local renewed_ms = tonumber(flat[i + 1])
+  local first, second = pair(flat[i + 1])
   if flat[i] == '@born' then
-    born_us = renewed_ms
-  elseif renewed_ms < now_ms - forget_ms then
+    born_us = first
+  elseif flat[i] == '@away' then
+    away = { first, second }
+  elseif first < now_ms - forget_ms then
     redis.call('HDEL', KEYS[1], flat[i])
-  elseif renewed_ms < now_ms - late_ms then
-    late[#late + 1] = { flat[i], renewed_ms }
   elseif flat[i] ~= gateway then
-    punctual = punctual + 1
+    leases[#leases + 1] = { flat[i], first, second }
   end
 end
 
-local was_good = renewed_before_ms >= now_ms - lapse_ms and 1 or 0
-local all_late = #late > 0 and punctual == 0 and 1 or 0
-return cmsgpack.pack({ now_ms, born_us, was_good, all_late, late })
+return cmsgpack.pack({ now_ms, born_us, renewed_before_ms >= now_ms - lapse_ms and 1 or 0, away, leases })

@@ -31,7 +31,7 @@ local time = call('TIME')
 local now_us = time[1] * 1000000 + time[2]
 local now_ms = math.floor(now_us / 1000)
 local news = {}
-local STALE_MS, RETURN_MS, FORGIVE_MS = 1000, 3000, 5000
+local STALE_MS, RETURN_MS, FORGIVE_MS = 1000, 3000, 4000
 local waited_ms = setup.sent_ms > 0 and now_ms - setup.sent_ms or 0
 local stale = waited_ms > STALE_MS
 local away_since_ms, back_ms = setup.away_since_ms, setup.back_ms
@@ -232,7 +232,8 @@ end
 --
 -- The version grows only with what a watcher could tell apart, so that nothing an invisible user does shows.
 -- While a loss is held back, a user who comes back piece by piece stays held until it looks as before, or is out of time;
--- and a bye that comes late, after the loss that it explains, ends the hold, or shortens it to its own.
+-- a bye that comes late, after the loss that it explains, ends the hold, or shortens it to its own; and another loss makes it
+-- longer: of a session that came and went between two batches.
 local function commit(bucket, user, record, view, change)
   local old = record.view
   local visible = not looks_like(view, old)
@@ -258,11 +259,15 @@ local function commit(bucket, user, record, view, change)
     end
   else
     view.version, view.since = old.version, old.since
-    local released = hold and view.state == 'offline' and change.cause == 'bye'
-      and change.hold_until < record.hold_until
+    local is_loss = hold and view.state == 'offline' and change.cause ~= 'expired'
+    local released = is_loss and change.cause == 'bye' and change.hold_until < record.hold_until
     if released then
       record.hold_until = change.hold_until
       record.before = change.hold_until > now_ms and hold or nil
+    elseif is_loss and change.cause ~= 'bye' and change.hold_until > record.hold_until then
+      -- Nobody needs to be told: whoever holds the loss back asks again before it is shown.
+      record.hold_until = change.hold_until
+      save_record(bucket, user, record)
     end
     if view.gateways == old.gateways and not released then
       return
