@@ -5,6 +5,8 @@
 
 use std::collections::{HashMap, HashSet, VecDeque};
 use std::sync::Arc;
+use std::sync::atomic::Ordering;
+use std::time::Duration;
 
 use bytes::Bytes;
 use parking_lot::Mutex;
@@ -17,12 +19,15 @@ use tracing::debug;
 use crate::engine::Core;
 use crate::outbox::{ConnId, Outbox};
 use crate::reading::read;
-use crate::relay::confirm;
 use crate::store::Standing;
 use crate::watch::UserRef;
 
 /// The most requests that may wait for an earlier one of the same session.
 const QUEUE_LEN_MAX: usize = 16;
+
+/// While the store is away: how long until it is asked again, and how often is looked whether it is back.
+const STORE_PAUSE: Duration = Duration::from_millis(500);
+const STORE_LOOK: Duration = Duration::from_secs(1);
 
 /// What a client asks for.
 #[derive(Debug)]
@@ -120,11 +125,16 @@ fn begin_watch(
     users: &[UserId],
     id: Option<RequestId>,
 ) -> Option<Open> {
+    let max = core.config.watch_len_max;
+    if users.len() > max {
+        let message = format!("watch: at most {max} users at a time, {} were named", users.len());
+        refuse(outbox, ErrorCode::TooManyWatches, message, id);
+        return None;
+    }
     let enlisted = outbox.edit_watching(|watching| enlist(core, conn, watching, users));
     let asked = match enlisted {
         Ok(Some(asked)) => asked,
         Ok(None) => {
-            let max = core.config.watch_len_max;
             let message = format!("watch: a watch list holds at most {max} users, none was added");
             refuse(outbox, ErrorCode::TooManyWatches, message, id);
             return None;
@@ -230,18 +240,35 @@ fn refuse_unread(core: &Arc<Core>, outbox: &Arc<Outbox>, open: Open) {
     let message = "the store is out of reach; users that you watch stay watched, and their states follow when it is back";
     let (Open::Watch { id, .. } | Open::Query { id, .. }) = &open;
     refuse(outbox, ErrorCode::StoreUnavailable, message.to_owned(), id.clone());
-    if let Open::Watch { asked, unknown, .. } = open {
+    if let Open::Watch { asked, .. } = open {
         for user in asked {
             outbox.mark(user);
         }
-        core.spawn(tell_when_known(core.clone(), outbox.clone(), unknown));
+        if !outbox.awaits_store.swap(true, Ordering::AcqRel) {
+            core.spawn(tell_when_known(core.clone(), outbox.clone()));
+        }
     }
 }
 
-async fn tell_when_known(core: Arc<Core>, outbox: Arc<Outbox>, users: Vec<UserId>) {
-    confirm(core.clone(), users.clone()).await;
-    for user in users.iter().filter_map(|user| core.table.find(user)) {
-        outbox.mark(user);
+/// At most one of these runs for each session, and ends with it.
+async fn tell_when_known(core: Arc<Core>, outbox: Arc<Outbox>) {
+    loop {
+        core.health.wait_for_store(STORE_PAUSE, STORE_LOOK).await;
+        outbox.awaits_store.store(false, Ordering::Release);
+        let watching = outbox.edit_watching(|watching| watching.clone()).unwrap_or_default();
+        let unknown = core.table.unknown_of(&watching);
+        if unknown.is_empty() {
+            return;
+        }
+        if read(&core, &unknown).await.is_ok() {
+            for user in unknown.iter().filter_map(|user| core.table.find(user)) {
+                outbox.mark(user);
+            }
+            return;
+        }
+        if outbox.awaits_store.swap(true, Ordering::AcqRel) {
+            return;
+        }
     }
 }
 

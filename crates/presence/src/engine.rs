@@ -20,6 +20,7 @@ use crate::health::{self, Health};
 use crate::metrics::Metrics;
 use crate::outbox::{ConnId, Outbox, Outboxes};
 use crate::reading::read;
+use crate::reconcile::{self, Reconciler};
 use crate::roster::{Effect, Roster};
 use crate::session::Session;
 use crate::store::bucket::BUCKETS;
@@ -62,6 +63,7 @@ pub(crate) struct Core {
     pub(crate) health: Health,
     pub(crate) grace: Mutex<Grace>,
     pub(crate) grace_changed: Notify,
+    pub(crate) reconciler: Reconciler,
     pub(crate) table: WatchTable,
     /// For how long a drain spreads reconnects, in ms; 0 while not draining.
     drain_spread_ms: AtomicU64,
@@ -84,6 +86,7 @@ impl Presence {
             health: Health::default(),
             grace: Mutex::default(),
             grace_changed: Notify::new(),
+            reconciler: Reconciler::default(),
             table,
             drain_spread_ms: AtomicU64::new(0),
             tasks: Mutex::default(),
@@ -93,6 +96,7 @@ impl Presence {
         core.spawn(vouch::run(core.clone()));
         core.spawn(wheel::run(core.clone()));
         core.spawn(health::run(core.clone()));
+        core.spawn(reconcile::run(core.clone()));
         Self { core }
     }
 

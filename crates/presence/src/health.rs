@@ -20,6 +20,9 @@ const FAILURES_MIN: u32 = 2;
 /// again, half a second over which they spread, and some.
 const SETTLE_TIME: Duration = Duration::from_millis(2500);
 
+/// How often the lease is renewed at most, whoever asks for it.
+const PAUSE_MIN: Duration = Duration::from_millis(20);
+
 /// How long to wait for the store's word about the lease.
 const WORD_TIME_MAX: Duration = Duration::from_secs(2);
 
@@ -157,6 +160,7 @@ pub(crate) async fn run(core: Arc<Core>) {
         }
         core.metrics.degraded.set(i64::from(!core.health.is_fine()));
         let pause = core.config.renewal().mul_f64(0.9 + 0.2 * fastrand::f64());
+        sleep(PAUSE_MIN).await;
         let _ = timeout(pause, core.health.asked.notified()).await;
     }
 }

@@ -8,7 +8,7 @@ mod model;
 
 use std::collections::VecDeque;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::task::{Context, Poll, Waker};
 
 use bytes::Bytes;
@@ -23,8 +23,9 @@ use crate::watch::UserRef;
 /// The most users that one `presence` frame carries; the rest follows in the next.
 const USERS_PER_FRAME: usize = 256;
 
-/// The most answers that may wait for a client that does not read. More are dropped.
+/// The most answers that may wait for a client that does not read, and when they are too many bytes. More are dropped.
 pub(crate) const REPLIES_LEN_MAX: usize = 32;
+const REPLIES_BYTES_MAX: usize = 1 << 20;
 
 /// A session's number on this gateway. It is used again after the session has ended.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -41,6 +42,8 @@ pub(crate) struct Outbox {
     /// When the client's token expires; the end of time when it does not.
     expires: AtomicU64,
     pub(crate) requests: Queue,
+    /// Its client is to be told of watched users whom the store could not be asked about.
+    pub(crate) awaits_store: AtomicBool,
     inner: Mutex<Inner>,
 }
 
@@ -84,6 +87,7 @@ impl Outbox {
             next_visit: AtomicU64::new(0),
             expires: AtomicU64::new(u64::MAX),
             requests: Queue::default(),
+            awaits_store: AtomicBool::new(false),
             inner: Mutex::default(),
         }
     }
@@ -168,7 +172,7 @@ impl Outbox {
     /// answers wait already it is dropped, and they are pushed after all.
     pub(crate) fn reply_with(&self, covered: &[UserRef], encode: impl FnOnce() -> Bytes) {
         self.wake_after(|inner| {
-            if inner.replies.len() < REPLIES_LEN_MAX {
+            if inner.has_room() {
                 inner.cover(covered);
                 inner.replies.push_back(encode());
             } else {
@@ -220,6 +224,11 @@ impl Outbox {
 }
 
 impl Inner {
+    fn has_room(&self) -> bool {
+        let bytes: usize = self.replies.iter().map(Bytes::len).sum();
+        self.replies.len() < REPLIES_LEN_MAX && bytes < REPLIES_BYTES_MAX
+    }
+
     fn take_due(&mut self, encode: impl Fn(&[UserRef]) -> Option<Bytes>) -> Option<Due> {
         if let Some(reason) = self.close.take() {
             return Some(Due::Close(reason));

@@ -14,7 +14,7 @@ use crate::health::Settled;
 use crate::store::{BATCH_LEN_MAX, Standing, StoreError};
 
 /// After calls were held up, all that gateways had to tell has arrived within so long.
-const CATCH_UP_TIME: Duration = Duration::from_millis(300);
+pub(crate) const CATCH_UP_TIME: Duration = Duration::from_millis(300);
 
 /// A store that is lost again and again is waited for so often before an answer is given up.
 const SETTLE_TRIES: usize = 3;
@@ -50,7 +50,7 @@ pub(crate) async fn read(core: &Core, users: &[UserId]) -> Result<Vec<Standing>,
 
 /// Asks the store, and once more for those who are offline if calls were held up: who came back meanwhile may have been
 /// told of a moment later only.
-pub(crate) async fn ask(core: &Core, users: &[UserId]) -> Result<Vec<Standing>, StoreError> {
+async fn ask(core: &Core, users: &[UserId]) -> Result<Vec<Standing>, StoreError> {
     let mut standings = ask_once(core, users).await?;
     if !core.store.has_stalled() {
         return Ok(standings);
@@ -67,7 +67,8 @@ pub(crate) async fn ask(core: &Core, users: &[UserId]) -> Result<Vec<Standing>, 
     Ok(standings)
 }
 
-async fn ask_once(core: &Core, users: &[UserId]) -> Result<Vec<Standing>, StoreError> {
+/// Asks the store, and takes nothing over.
+pub(crate) async fn ask_once(core: &Core, users: &[UserId]) -> Result<Vec<Standing>, StoreError> {
     let calls = users.chunks(BATCH_LEN_MAX).map(|batch| core.store.snapshot(batch.to_vec()));
     let parts = try_join_all(calls).await.inspect_err(|_| {
         core.metrics.store_errors.inc();

@@ -3,6 +3,7 @@
 //! It never waits for the store itself: what must be read is read by short tasks, which bring their answer to the watch
 //! table. Order does not matter there, since every view carries a version.
 
+use std::collections::HashSet;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -13,18 +14,15 @@ use tracing::{debug, info};
 
 use crate::engine::Core;
 use crate::metrics::CauseLabel;
-use crate::reading::{ask, read};
-use crate::store::{BATCH_LEN_MAX, Event, Lapse, Standing, StoreError};
+use crate::reading::read;
+use crate::store::{BATCH_LEN_MAX, Event, Lapse, Standing};
 use crate::watch::{Absorbed, SHARDS, Shown, UserRef};
 
 /// After a store came back, every gateway has this long to assert its sessions before anybody is compared with it.
 const ASSERT_TIME: Duration = Duration::from_secs(1);
 
-/// News may be under way for so long: a comparison that is ahead of it has found no fault.
-const NEWS_TIME: Duration = Duration::from_secs(1);
-
-/// The pause between two batches of a comparison.
-const RECONCILE_PAUSE: Duration = Duration::from_millis(5);
+/// Users whose keys expired are gathered for so long: after an outage, they are all the users there are.
+const GATHER_TIME: Duration = Duration::from_millis(50);
 
 /// So long after the users of a dead gateway fall due, they are looked at: not a millisecond before.
 const REAP_DELAY: Duration = Duration::from_millis(20);
@@ -36,6 +34,8 @@ enum Turn {
     Event(Event),
     /// The grace of some users is over.
     Due,
+    /// Users whose keys expired are to be read.
+    Gathered,
     /// Time for the slow background sweep.
     Sweep,
     /// The store is gone for good.
@@ -46,25 +46,53 @@ enum Turn {
 pub(crate) async fn run(core: Arc<Core>, mut events: mpsc::Receiver<Event>) {
     let sweep = core.config.sweep.mul_f64(0.9 + 0.2 * fastrand::f64());
     let mut sweeps = interval_at(Instant::now() + sweep, sweep);
+    let mut expired = Expired::default();
     loop {
         let due = core.grace.lock().next_due();
         let turn = tokio::select! {
             biased;
             () = sleep_until(due.unwrap_or_else(Instant::now)), if due.is_some() => Turn::Due,
             event = events.recv() => event.map_or(Turn::Over, Turn::Event),
+            () = sleep_until(expired.due.unwrap_or_else(Instant::now)), if expired.due.is_some() => {
+                Turn::Gathered
+            }
             () = core.grace_changed.notified() => continue,
             _ = sweeps.tick() => Turn::Sweep,
         };
         match turn {
-            Turn::Event(event) => hear(&core, event),
+            Turn::Event(event) => hear(&core, &mut expired, event),
             Turn::Due => confirm_due(&core),
-            Turn::Sweep => core.spawn(reconcile(core.clone(), Duration::ZERO)),
+            Turn::Gathered => core.spawn(confirm(core.clone(), expired.take())),
+            Turn::Sweep => core.reconciler.ask(Instant::now()),
             Turn::Over => return,
         }
     }
 }
 
-fn hear(core: &Arc<Core>, event: Event) {
+/// Watched users whose keys expired, and when they are to be read.
+#[derive(Default)]
+struct Expired {
+    users: HashSet<UserId>,
+    due: Option<Instant>,
+}
+
+impl Expired {
+    fn hear(&mut self, core: &Core, user: UserId) {
+        core.metrics.expired_events.inc();
+        core.assert_if_here(&user);
+        if core.table.find(&user).is_some() && !core.roster.has(&user) {
+            self.users.insert(user);
+            self.due.get_or_insert(Instant::now() + GATHER_TIME);
+        }
+    }
+
+    fn take(&mut self) -> Vec<UserId> {
+        self.due = None;
+        self.users.drain().collect()
+    }
+}
+
+fn hear(core: &Arc<Core>, expired: &mut Expired, event: Event) {
     match event {
         Event::Transitions(transitions) => {
             for standing in transitions {
@@ -77,18 +105,12 @@ fn hear(core: &Arc<Core>, event: Event) {
                 core.hear(&standing);
             }
         }
-        Event::Expired(user) => {
-            core.metrics.expired_events.inc();
-            core.assert_if_here(&user);
-            if core.table.find(&user).is_some() {
-                core.spawn(confirm(core.clone(), vec![user]));
-            }
-        }
+        Event::Expired(user) => expired.hear(core, user),
         Event::Disconnect(user) => core.disconnect(&user),
         Event::Gap => {
             info!("events may have been missed: watched users are read again");
             core.metrics.gaps.inc();
-            core.spawn(reconcile(core.clone(), Duration::ZERO));
+            core.reconciler.ask(Instant::now());
         }
         Event::Reconnected => {
             core.metrics.reconnects.inc();
@@ -119,32 +141,6 @@ pub(crate) async fn confirm(core: Arc<Core>, users: Vec<UserId>) {
             core.health.wait_for_store(RETRY_PAUSE, Duration::from_secs(1)).await;
         }
     }
-}
-
-/// Compares all watched users with the store, in paced batches.
-pub(crate) async fn reconcile(core: Arc<Core>, delay: Duration) {
-    sleep(delay).await;
-    for shard in 0..SHARDS {
-        for batch in core.table.users_of_shard(shard).chunks(BATCH_LEN_MAX) {
-            if let Err(error) = compare(&core, batch).await {
-                debug!(%error, "a comparison with the store was left to the next");
-            }
-            sleep(RECONCILE_PAUSE).await;
-        }
-    }
-}
-
-/// Takes over where users stand, and counts what should have been heard of and was not.
-async fn compare(core: &Core, users: &[UserId]) -> Result<(), StoreError> {
-    let asked = Instant::now();
-    let standings = ask(core, users).await?;
-    let heard_by_ms = core.store.now_ms().saturating_sub(NEWS_TIME.as_millis() as u64);
-    for standing in standings {
-        if core.learn(&standing, asked) && standing.view.version / 1000 < heard_by_ms {
-            core.metrics.reconciled.inc();
-        }
-    }
-    Ok(())
 }
 
 impl Core {
@@ -221,12 +217,12 @@ impl Core {
             let users = (0..SHARDS).flat_map(|shard| core.table.users_on(shard, &gateway));
             confirm(core.clone(), users.collect()).await;
             // Somebody may have come to live there in news that was missed.
-            reconcile(core, Duration::ZERO).await;
+            core.reconciler.ask(Instant::now());
         });
     }
 
     /// Compares all watched users with the store, once every gateway had time to assert its sessions.
-    pub(crate) fn reconcile_soon(self: &Arc<Self>) {
-        self.spawn(reconcile(self.clone(), ASSERT_TIME));
+    pub(crate) fn reconcile_soon(&self) {
+        self.reconciler.ask(Instant::now() + ASSERT_TIME);
     }
 }

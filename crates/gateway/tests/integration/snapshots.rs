@@ -2,14 +2,14 @@
 
 use std::time::Duration;
 
-use presence_protocol::{ClientMessage, Format, GatewayMessage, UserState};
+use presence_protocol::{ClientMessage, ErrorCode, Format, GatewayMessage, UserState};
 
 use crate::client::{Client, user, users};
 use crate::house::{House, Kind, SLOW, on_both_stores};
 use crate::http::{self, until_online};
 
 on_both_stores!(
-    a_thousand_users_are_answered_by_one_snapshot_in_the_order_asked,
+    a_thousand_names_are_answered_by_one_snapshot_in_the_order_asked,
     a_user_named_twice_is_watched_once,
     after_an_unwatch_nothing_more_comes_and_a_new_watch_starts_afresh,
     the_snapshot_and_the_pushes_after_it_leave_no_gap,
@@ -19,10 +19,10 @@ fn names(states: &[UserState]) -> Vec<&str> {
     states.iter().map(|state| state.user.as_str()).collect()
 }
 
-async fn a_thousand_users_are_answered_by_one_snapshot_in_the_order_asked(kind: Kind) {
+async fn a_thousand_names_are_answered_by_one_snapshot_in_the_order_asked(kind: Kind) {
     let house = House::new(kind, SLOW).await;
     let mut random = fastrand::Rng::with_seed(1);
-    let mut asked: Vec<String> = (0..1000).map(|number| format!("u{number}")).collect();
+    let mut asked: Vec<String> = (0..800).map(|number| format!("u{number}")).collect();
     random.shuffle(&mut asked);
     let online: Vec<String> = asked[..5].to_vec();
     let mut sessions = Vec::new();
@@ -52,6 +52,18 @@ async fn a_thousand_users_are_answered_by_one_snapshot_in_the_order_asked(kind: 
             assert_eq!(state.state.as_str() == "online", expected, "{state:?}");
         }
     }
+}
+
+/// Else one short message could ask for megabytes.
+#[tokio::test]
+async fn a_user_is_not_named_more_often_than_a_watch_list_is_long() {
+    let house = House::new(Kind::OneEmbedded, SLOW).await;
+    let mut watcher = Client::join(house.here(), Format::Json, "a").await;
+    let users = vec![user("b"); 1001];
+    let error = watcher.ask(|id| ClientMessage::Watch { users, id }).await;
+    let error = error.expect_err("it is refused");
+    assert_eq!(error.code, ErrorCode::TooManyWatches);
+    assert!(error.message.contains("at most 1000"), "{}", error.message);
 }
 
 async fn a_user_named_twice_is_watched_once(kind: Kind) {

@@ -24,6 +24,7 @@ use fred::clients::Client;
 use fred::error::{Error, ErrorKind};
 use fred::interfaces::{ClientLike, PubsubInterface};
 use fred::types::Value;
+use parking_lot::Mutex;
 use presence_protocol::UserId;
 use tokio::sync::mpsc;
 use tokio::time::timeout;
@@ -116,10 +117,12 @@ async fn open_target(
         client,
         reach,
         channels,
+        first_pulse: Mutex::default(),
         _feed: AbortOnDrop::new(tokio::spawn(feed.run())),
     };
     // Before anything is read: since when the store remembers is part of every answer.
-    store.renew().await.map_err(refused)?;
+    let first = store.renew().await.map_err(refused)?;
+    *store.first_pulse.lock() = Some(first);
     Ok((Opened { store: Arc::new(store), events }, report))
 }
 
@@ -129,6 +132,8 @@ pub struct RedisStore {
     scripts: Scripts,
     reach: Arc<Reach>,
     channels: Arc<Channels>,
+    /// What was learnt when the lease was taken, for the first who renews it.
+    first_pulse: Mutex<Option<Pulse>>,
     /// Owns both connections.
     _feed: AbortOnDrop<()>,
 }
@@ -174,7 +179,11 @@ impl Store for RedisStore {
         if renewed.is_err() && self.reach.gives_up() {
             connect::replace_connection(&self.client).await;
         }
-        renewed
+        let mut pulse = renewed?;
+        if let Some(first) = self.first_pulse.lock().take() {
+            pulse.lapsed.extend(first.lapsed);
+        }
+        Ok(pulse)
     }
 
     fn has_stalled(&self) -> bool {

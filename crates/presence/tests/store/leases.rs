@@ -97,7 +97,7 @@ fn age_by(world: &World, gateway: &Gateway, vouch: Duration, lease: Duration) {
     let redis = shared_server(Kind::Redis);
     redis.cli(&["DEL", &keys.user]);
     redis.cli(&["HSET", &format!("{bucket}:gateways"), gateway.store().gateway(), &ago(vouch)]);
-    let leases = format!("{}:gateways", world.prefix());
+    let leases = format!("{}:leases", world.prefix());
     redis.cli(&["HSET", &leases, gateway.store().gateway(), &ago(lease)]);
 }
 
@@ -114,6 +114,17 @@ async fn who_is_on_a_gateway_with_a_good_lease_is_not_lost_though_nobody_could_v
     assert!(ana.shown().is_online(), "{ana:?}");
     living.join("ana", "ios").await;
     assert_eq!(fresh.look("ana").await.held, None);
+}
+
+#[tokio::test]
+async fn a_gateway_that_comes_after_a_death_hears_of_it() {
+    let world = World::new(Kind::Redis, slow());
+    let dead = world.gateway("dead").await;
+    age_by(&world, &dead, Duration::from_mins(1), Duration::from_secs(20));
+    let fresh = world.gateway("fresh").await;
+    let lapsed = renew(&fresh).await.lapsed;
+    assert_eq!(lapsed.iter().map(|lapse| lapse.gateway.as_str()).collect::<Vec<_>>(), ["dead"]);
+    assert_eq!(renew(&fresh).await.lapsed, [], "and is told once");
 }
 
 /// A stopped Redis, of which one gateway tells the other that came too late to notice.

@@ -116,7 +116,7 @@ async fn each_permission_that_is_missing_is_named_before_anything_is_written() {
                 named += 1;
             }
         }
-        let written = server.cli(&["HGETALL", "presence:gateways"]);
+        let written = server.cli(&["HGETALL", "presence:leases"]);
         assert!(
             grant.starts_with("+config") || grant == "+info" || written.is_empty(),
             "{written}"

@@ -50,6 +50,16 @@ struct Turn {
 }
 
 impl Voucher {
+    /// Whether it contributes what is claimed now, whenever its status was set.
+    fn looks_like(&self, claim: &Claim) -> bool {
+        let look = |contribution: &Contribution| {
+            let status = contribution.status.as_ref();
+            let show = status.map(|status| (status.show, status.text.clone()));
+            (contribution.devices.clone(), show)
+        };
+        self.contribution.as_ref().map(look) == claim.contribution.as_ref().map(look)
+    }
+
     fn status(&self) -> Option<(&SetStatus, Moment)> {
         let status = self.contribution.as_ref()?.status.as_ref()?;
         Some((status, self.status_set_at))
@@ -73,9 +83,11 @@ impl Record {
         let now = times.now;
         self.end_hold(now);
         let drained = claim.cause == Cause::Drained;
-        let was_here = self.vouchers.iter().any(|voucher| voucher.gateway == *gateway);
+        let before = self.vouchers.iter().find(|voucher| voucher.gateway == *gateway);
+        let is_more = |before: &Voucher| claim.cause == Cause::Joined && !before.looks_like(claim);
+        let has_come = before.is_none_or(is_more);
         self.vouchers.retain(|voucher| voucher.until > now && voucher.gateway != *gateway);
-        let comes = claim.contribution.is_some() && !drained && !was_here;
+        let comes = claim.contribution.is_some() && !drained && has_come;
         if comes || claim.cause == Cause::Bye {
             // Nobody has to keep the place any more of a user who has come here, or has signed out.
             self.vouchers.retain(|voucher| voucher.contribution.is_some());

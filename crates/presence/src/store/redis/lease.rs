@@ -47,6 +47,7 @@ pub(super) struct Leases {
     gateway: String,
     good_for: Duration,
     late_after: Duration,
+    ttl: Duration,
     /// How long after its last renewal the users of a dead gateway are offline.
     due_after: Duration,
     state: Mutex<State>,
@@ -78,6 +79,8 @@ pub(super) struct Known {
     pub(super) late: HashMap<String, u64>,
     /// Until when (ms, by the store's clock) it is known of all others that they are not.
     pub(super) late_until_ms: u64,
+    /// Until when (ms, by the store's clock) their users live at least: for the TTL since any of them renewed its lease.
+    pub(super) good_until_ms: u64,
     /// Until when (ms, by the store's clock) the gateways that are late may have been kept from renewing by the store.
     pub(super) doubt_until_ms: u64,
     /// From when to when (ms, by the store's clock) the store was away before this gateway came.
@@ -100,10 +103,11 @@ impl Leases {
         let config = &options.config;
         Self {
             script: Script::from_lua(include_str!("lua/lease.lua")),
-            key: format!("{}:gateways", options.prefix),
+            key: format!("{}:leases", options.prefix),
             gateway: options.gateway.clone(),
             good_for: config.lease(),
             late_after: late_after(config),
+            ttl: config.ttl,
             due_after: config.ttl + config.grace.max(config.renewal() + RENEWAL_DELAY_MAX),
             state: Mutex::default(),
         }
@@ -166,11 +170,13 @@ impl Leases {
         let doubts = is_first && !late.is_empty() && !self.has_long_been_served(&leases, now_ms);
         let lapsed = self.newly_lapsed(&state, &leases, now_ms);
         let (away_since_ms, back_ms) = away;
-        let is_newcomer = now_ms - came_ms < millis(NEWCOMER_TIME) && away_since_ms < came_ms;
+        let is_newcomer =
+            now_ms.saturating_sub(came_ms) < millis(NEWCOMER_TIME) && away_since_ms < came_ms;
         let was_away = back_ms > 0 && now_ms.saturating_sub(back_ms) < millis(REMEMBER);
         state.known = Known {
             late,
             late_until_ms: now_ms + millis(self.late_after),
+            good_until_ms: now_ms + millis(self.ttl.saturating_sub(self.late_after)),
             doubt_until_ms: if doubts {
                 now_ms + millis(DOUBT_TIME)
             } else {

@@ -41,7 +41,7 @@ pub(super) async fn missing(
     let commands = rmp_serde::to_vec(&commands);
     let commands = commands.map_err(|error| StoreError::Nonsense(error.to_string()))?;
     let script = Script::from_lua(include_str!("lua/permissions.lua"));
-    let key = format!("{prefix}:gateways");
+    let key = format!("{prefix}:leases");
     let answer = match run(client, &script, key, vec![Bytes::from(commands)]).await {
         Err(StoreError::Refused(reason))
             if reason.starts_with("NOPERM") && reason.contains("keys") =>

@@ -13,6 +13,9 @@ use crate::store::StoreError;
 /// For so long trouble is remembered after it ended: the scripts are forgiving meanwhile.
 pub(super) const REMEMBER: Duration = Duration::from_secs(5);
 
+/// Trouble that begins within so long after the last is the same: holds that the last one revived have not ended yet.
+const GOES_ON: Duration = Duration::from_secs(3);
+
 /// A call that took so long waited for a Redis that was stopped.
 const SLOW: Duration = Duration::from_secs(1);
 
@@ -87,7 +90,7 @@ impl Reach {
         let waiting = Waiting::new(self, began_ms);
         let result = call.await;
         drop(waiting);
-        if result.is_ok() && self.elapsed_ms() - began_ms > SLOW.as_millis() as u64 {
+        if result.is_ok() && self.elapsed_ms().saturating_sub(began_ms) > SLOW.as_millis() as u64 {
             self.trouble_since(began_ms);
         }
         self.note(result)
@@ -115,7 +118,9 @@ impl Reach {
     /// Whether calls are held up, or were a moment ago.
     pub(super) fn has_stalled(&self) -> bool {
         let now_ms = self.elapsed_ms();
-        let longer = |since_ms: u64, than: Duration| now_ms - since_ms > than.as_millis() as u64;
+        let longer = |since_ms: u64, than: Duration| {
+            now_ms.saturating_sub(since_ms) > than.as_millis() as u64
+        };
         let stalled_ms = self.stalled_ms.load(Relaxed);
         stalled_ms != NEVER && !longer(stalled_ms, STALL_CATCH_UP)
             || self.waiting.lock().iter().any(|began_ms| longer(*began_ms, STALL))
@@ -165,7 +170,8 @@ impl Reach {
     fn trouble_since(&self, since_ms: u64) {
         let now_ms = self.elapsed_ms();
         let mut trouble = self.trouble.lock();
-        let goes_on = |window: &Window| now_ms - window.until_ms < REMEMBER.as_millis() as u64;
+        let goes_on =
+            |window: &Window| now_ms.saturating_sub(window.until_ms) < GOES_ON.as_millis() as u64;
         let since_ms = trouble.filter(goes_on).map_or(since_ms, |w| w.since_ms.min(since_ms));
         *trouble = Some(Window { since_ms, until_ms: now_ms });
     }
@@ -199,7 +205,7 @@ impl Drop for Waiting<'_> {
             waiting.swap_remove(place);
         }
         let now_ms = reach.elapsed_ms();
-        if now_ms - *began_ms > STALL.as_millis() as u64 {
+        if now_ms.saturating_sub(*began_ms) > STALL.as_millis() as u64 {
             reach.stalled_ms.store(now_ms, Relaxed);
         }
     }

@@ -93,7 +93,16 @@ impl Model {
     fn claim(&mut self, gateway: &'static str, claim: &Claim, now: Moment) {
         let drained = claim.cause == Cause::Drained;
         let comes = claim.contribution.is_some() && !drained;
-        let comes = comes && self.parts.iter().all(|part| part.gateway != gateway);
+        let look = |claimed: &Contribution| {
+            let status = claimed.status.as_ref();
+            (claimed.devices.clone(), status.map(|status| (status.show, status.text.clone())))
+        };
+        let more = |part: &Part| {
+            let (before, after) = (part.claimed.as_ref(), claim.contribution.as_ref());
+            claim.cause == Cause::Joined && before.map(look) != after.map(look)
+        };
+        let here = self.parts.iter().find(|part| part.gateway == gateway);
+        let comes = comes && here.is_none_or(more);
         self.parts.retain(|part| part.until > now && part.gateway != gateway);
         // A drained gateway keeps the user's place until the user comes elsewhere, or signs out.
         self.parts.retain(|part| part.claimed.is_some() || !(comes || claim.cause == Cause::Bye));

@@ -21,11 +21,16 @@ end
 -- A user who has come here, or has signed out, needs nobody's drained place-holder any more.
 local function drop_drained(user_key, contributions)
   for gateway, contribution in pairs(contributions) do
-    if contribution == 'drained' and gateway ~= setup.gateway then
+    if kept_until(contribution) and gateway ~= setup.gateway then
       call('HDEL', user_key, gateway)
       contributions[gateway] = nil
     end
   end
+end
+
+-- Whether a user has come here: there was no session before, or there is one more that shows.
+local function has_come(cause, contribution, before)
+  return not before or cause == 'joined' and string.match(before, '^%d+ (.*)$') ~= contribution
 end
 
 -- When a status was set, in µs; 0 when none was, which is older than any.
@@ -53,7 +58,8 @@ for _, claim in ipairs(claims) do
     restore(bucket, user, record)
   end
   note_lost(bucket, record.view, contributions, setup.gateway)
-  local comes = contribution ~= '' and contribution ~= 'drained' and not contributions[setup.gateway]
+  local comes = contribution ~= '' and contribution ~= 'drained'
+    and has_come(cause, contribution, contributions[setup.gateway])
   if contribution == '' then
     call('HDEL', user_key, setup.gateway)
     contributions[setup.gateway] = nil
@@ -61,7 +67,9 @@ for _, claim in ipairs(claims) do
       call('PEXPIREAT', user_key, integer(until_ms))
     end
   else
-    if contribution ~= 'drained' then
+    if contribution == 'drained' then
+      contribution = 'drained ' .. integer(now_ms + vouch_ms)
+    else
       contribution = set_at(status_age_ms) .. ' ' .. contribution
     end
     vouch_once(bucket)
@@ -74,7 +82,7 @@ for _, claim in ipairs(claims) do
   end
   local hold_until = hold_ms > 0 and now_ms + hold_ms or 0
   if cause ~= 'joined' and cause ~= 'status' then
-    hold_until = math.max(hold_until, return_until, place_kept_until(bucket, contributions))
+    hold_until = math.max(hold_until, return_until, place_kept_until(contributions))
   end
   local view = merge(contributions)
   if record.view.state == 'offline' and record.view.gateways ~= '.' then

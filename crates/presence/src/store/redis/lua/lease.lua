@@ -1,6 +1,6 @@
 -- Renews a gateway's lease, and tells of all leases. Stands alone: it needs nothing of record.lua.
 --
--- KEYS[1]  <prefix>:gateways   hash, TTL: gateway -> "<renewed_ms> <since_ms>", when it last renewed and since when it does;
+-- KEYS[1]  <prefix>:leases     hash, TTL: gateway -> "<renewed_ms> <since_ms>", when it last renewed and since when it does;
 --                              "@born" -> since when (us) this store remembers: its first lease, also the first after it
 --                              lost everything; and "@away" -> "<since_ms> <back_ms>", when a gateway last could not reach it
 -- ARGV     gateway, lapse_ms (a lease is good for so long), forget_ms (then it is forgotten), sent_ms (when the call was

@@ -1,7 +1,8 @@
 -- What the three scripts share: the keys of a user, reading and writing its record, and telling the gateways.
 --
 -- Keys, all of one bucket b in the same hash slot ({b} is the hash tag):
---   <prefix>:{b}:user:<user>   hash, TTL: gateway -> "<set_at_us> <show> <devices> <text>". Exists while the user is online.
+--   <prefix>:{b}:user:<user>   hash, TTL: gateway -> "<set_at_us> <show> <devices> <text>", or "drained <until_ms>" when it
+--                              only keeps the user's place. Exists while the user is online.
 --   <prefix>:{b}:seen:<user>   string, kept for `last_seen`: the view's line; while a loss is held back, a second line
 --                              "<hold_until_ms> <the line shown until then>".
 --   <prefix>:{b}:gateways      hash, TTL: gateway -> until when (ms) it vouches for its users of this bucket; and
@@ -18,7 +19,8 @@
 --   born_us     since when the store remembers: the version of a user of whom it has no trace;
 --   late        gateway -> when (ms) it last renewed its lease, of those that are late with it and may be dead: their
 --               users were alive until then, whenever they were last vouched for;
---   late_until_ms  until when that is the latest about leases: all others are good;
+--   late_until_ms, good_until_ms  until when that is the latest about leases: all others are good, and the users of their
+--               gateways live until the second at least;
 --   doubt_until_ms  until when nobody has lapsed, since the store may have been away just before this gateway came, or 0.
 --
 -- After the store was away, what gateways had to tell it comes in any order. Within RETURN_MS they have told it: until then
@@ -136,26 +138,21 @@ local function vouch(bucket)
   call('PEXPIRE', vouchers, integer(setup.last_seen_ms))
 end
 
--- Until when (ms) a gateway vouches for its users of a bucket; 0 when it is forgotten.
-local function vouched_until(bucket, gateway)
-  return tonumber(call('HGET', vouchers_key(bucket), gateway) or 0)
-end
-
--- Until when (ms) a gateway's users of a bucket count as alive: as long as it vouches for them, and while it is late with its
--- lease, for the TTL since it last renewed that. With a good lease it lives, and will assert within RETURN_MS what it could not
--- vouch for while the store was away. 0 when it is forgotten, as its lease is when it stopped long ago.
+-- Until when (ms) a gateway's users of a bucket count as alive: as long as it vouches for them, and for the TTL since it last
+-- renewed its lease: with a good one it lives, and will assert what it could not vouch for while the store was away. 0 when it
+-- is forgotten, as its lease is when it stopped long ago.
 local function alive_until(bucket, gateway)
-  local vouched, renewed = vouched_until(bucket, gateway), setup.late[gateway]
+  local vouched, renewed = tonumber(call('HGET', vouchers_key(bucket), gateway) or 0), setup.late[gateway]
   if renewed then
     return math.max(vouched, renewed + setup.ttl_ms)
   end
   local is_good = setup.late_until_ms > now_ms and vouched > now_ms - LEASES_KEPT_MS
-  return is_good and math.max(vouched, now_ms + RETURN_MS) or vouched
+  return is_good and math.max(vouched, setup.good_until_ms) or vouched
 end
 
--- The same of one contribution: nobody comes back to vouch for a place that is only kept.
-local function part_until(bucket, gateway, contribution)
-  return contribution == 'drained' and vouched_until(bucket, gateway) or alive_until(bucket, gateway)
+-- Until when a gateway that drains keeps the user's place; nil where it does more.
+local function kept_until(contribution)
+  return tonumber(string.match(contribution, '^drained (%d+)$'))
 end
 
 -- Notes for each gateway that a view names (but one), and that has no part in the user any more, that this is so: it may
@@ -178,7 +175,7 @@ local function load_contributions(bucket, user)
   local contributions, until_ms, lapsed = {}, 0, nil
   for i = 1, #flat, 2 do
     local gateway = flat[i]
-    local alive = gateway == setup.gateway and 0 or part_until(bucket, gateway, flat[i + 1])
+    local alive = gateway == setup.gateway and 0 or kept_until(flat[i + 1]) or alive_until(bucket, gateway)
     if alive > now_ms or gateway == setup.gateway then
       contributions[gateway] = flat[i + 1]
       until_ms = math.max(until_ms, alive)
@@ -191,12 +188,12 @@ local function load_contributions(bucket, user)
 end
 
 -- The view that contributions amount to: the devices of all, the status that was set last.
--- A contribution of "drained" keeps the key alive and adds nothing.
+-- A place that is kept keeps the key alive and adds nothing.
 local function merge(contributions)
   local view = { state = 'offline', since = '.', show = '.', devices = '.', gateways = '.', text = '' }
   local latest, shown, devices, gateways = -1, '.', {}, {}
   for gateway, contribution in pairs(contributions) do
-    if contribution ~= 'drained' then
+    if not kept_until(contribution) then
       local set_at, show, labels, text = string.match(contribution, '^(%d+) (%S+) (%S+) (.*)$')
       gateways[#gateways + 1] = gateway
       for label in string.gmatch(labels, '[^,.]+') do
@@ -290,11 +287,11 @@ local function last_alive(bucket, view)
 end
 
 -- Until when the place of a user is kept by gateways that drain; 0 when by none.
-local function place_kept_until(bucket, contributions)
+local function place_kept_until(contributions)
   local kept = 0
   for gateway, contribution in pairs(contributions) do
-    if contribution == 'drained' and gateway ~= setup.gateway then
-      kept = math.max(kept, vouched_until(bucket, gateway))
+    if gateway ~= setup.gateway then
+      kept = math.max(kept, kept_until(contribution) or 0)
     end
   end
   return kept
@@ -327,7 +324,7 @@ local function settle(bucket, user, record)
   return commit(bucket, user, record, merge(contributions), {
     cause = 'expired',
     since_ms = lapsed > 0 and lapsed - setup.ttl_ms or tonumber(record.view.since) or now_ms,
-    hold_until = math.max(lapsed + setup.grace_ms, forgive_until, place_kept_until(bucket, contributions)),
+    hold_until = math.max(lapsed + setup.grace_ms, forgive_until, place_kept_until(contributions)),
     due_ms = (lapsed > 0 and lapsed or now_ms) + setup.grace_ms,
   })
 end

@@ -1,0 +1,172 @@
+//! Reconciling: compares every watched user with the store, after a gap in what was heard, and as a slow sweep. One pass at
+//! a time, whoever asks and however often.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use futures::StreamExt;
+use futures::stream;
+use parking_lot::Mutex;
+use presence_protocol::UserId;
+use tokio::sync::Notify;
+use tokio::time::{Instant, sleep, sleep_until};
+use tracing::debug;
+
+use crate::engine::Core;
+use crate::reading::{CATCH_UP_TIME, ask_once};
+use crate::store::{BATCH_LEN_MAX, Standing, StoreError};
+use crate::watch::SHARDS;
+
+/// News may be under way for so long: a comparison that is ahead of it has found no fault.
+const NEWS_TIME: Duration = Duration::from_secs(1);
+
+/// So many batches are compared at once, each followed by a pause: a million users within five seconds, while the store has
+/// time for others.
+const IN_FLIGHT: usize = 4;
+const PAUSE: Duration = Duration::from_millis(5);
+
+/// When the next passes are due.
+#[derive(Default)]
+pub(crate) struct Reconciler {
+    due: Mutex<Option<Due>>,
+    asked: Notify,
+}
+
+/// A pass that begins at `last` or later serves everybody who asked.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+struct Due {
+    first: Instant,
+    last: Instant,
+}
+
+impl Reconciler {
+    /// Asks for a pass that begins then or later.
+    pub(crate) fn ask(&self, at: Instant) {
+        let mut due = self.due.lock();
+        let before = due.unwrap_or(Due { first: at, last: at });
+        *due = Some(Due { first: before.first.min(at), last: before.last.max(at) });
+        drop(due);
+        self.asked.notify_one();
+    }
+
+    /// Waits until a pass is to begin.
+    async fn next(&self) {
+        loop {
+            let due = *self.due.lock();
+            let Some(Due { first, .. }) = due else {
+                self.asked.notified().await;
+                continue;
+            };
+            tokio::select! {
+                () = sleep_until(first) => break,
+                () = self.asked.notified() => {}
+            }
+        }
+        let now = Instant::now();
+        let mut due = self.due.lock();
+        *due = due.filter(|due| due.last > now).map(|Due { last, .. }| Due { first: last, last });
+    }
+}
+
+/// Makes the passes, for as long as the engine lives.
+pub(crate) async fn run(core: Arc<Core>) {
+    loop {
+        core.reconciler.next().await;
+        let doubtful = compare_all(&core, batches(&core), Doubt::Allowed).await;
+        if !doubtful.is_empty() {
+            sleep(CATCH_UP_TIME).await;
+            let again = doubtful.chunks(BATCH_LEN_MAX).map(<[UserId]>::to_vec);
+            compare_all(&core, again, Doubt::Over).await;
+        }
+    }
+}
+
+/// Whether an answer may be put in doubt, to be asked for once more.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Doubt {
+    Allowed,
+    Over,
+}
+
+/// All watched users, in full batches, gathered as they are needed.
+fn batches(core: &Core) -> impl Iterator<Item = Vec<UserId>> {
+    let (mut shard, mut rest) = (0, Vec::new());
+    std::iter::from_fn(move || {
+        while rest.len() < BATCH_LEN_MAX && shard < SHARDS {
+            rest.extend(core.table.users_of_shard(shard));
+            shard += 1;
+        }
+        let batch = rest.split_off(rest.len().saturating_sub(BATCH_LEN_MAX));
+        (!batch.is_empty()).then_some(batch)
+    })
+}
+
+/// Compares users, and answers those who are to be asked for again.
+async fn compare_all(
+    core: &Core,
+    batches: impl Iterator<Item = Vec<UserId>>,
+    doubt: Doubt,
+) -> Vec<UserId> {
+    let compared = stream::iter(batches).map(async |batch| {
+        let doubtful = compare(core, &batch, doubt).await.unwrap_or_else(|error| {
+            debug!(%error, "a comparison with the store was left to the next");
+            Vec::new()
+        });
+        sleep(PAUSE).await;
+        doubtful
+    });
+    compared.buffer_unordered(IN_FLIGHT).concat().await
+}
+
+/// Takes over where users stand, and counts what should have been heard of and was not. Who is offline by an answer that was
+/// held up may have come back by another call that was: that is left in doubt.
+async fn compare(core: &Core, users: &[UserId], doubt: Doubt) -> Result<Vec<UserId>, StoreError> {
+    let asked = Instant::now();
+    let standings = ask_once(core, users).await?;
+    let is_doubtful = |standing: &Standing| !standing.shown().is_online();
+    let doubts = doubt == Doubt::Allowed && core.store.has_stalled();
+    let (doubtful, sure): (Vec<_>, Vec<_>) =
+        standings.into_iter().partition(|standing| doubts && is_doubtful(standing));
+    let heard_by_ms = core.store.now_ms().saturating_sub(NEWS_TIME.as_millis() as u64);
+    for standing in sure {
+        if core.learn(&standing, asked) && standing.view.version / 1000 < heard_by_ms {
+            core.metrics.reconciled.inc();
+        }
+    }
+    Ok(doubtful.into_iter().map(|standing| standing.user).collect())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const SECOND: Duration = Duration::from_secs(1);
+
+    #[tokio::test(start_paused = true)]
+    async fn a_pass_serves_all_who_asked_for_one_that_begins_by_then() {
+        let reconciler = Reconciler::default();
+        let start = Instant::now();
+        for at in [start + SECOND, start, start, start + 2 * SECOND] {
+            reconciler.ask(at);
+        }
+        reconciler.next().await;
+        assert_eq!(start.elapsed(), Duration::ZERO);
+        reconciler.next().await;
+        assert_eq!(start.elapsed(), 2 * SECOND, "for the latest, and all before it");
+        let third = tokio::time::timeout(SECOND, reconciler.next()).await;
+        assert!(third.is_err());
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn an_earlier_wish_is_not_kept_waiting_by_a_later_one() {
+        let reconciler = Reconciler::default();
+        let start = Instant::now();
+        reconciler.ask(start + 10 * SECOND);
+        let ask = async {
+            sleep(SECOND).await;
+            reconciler.ask(Instant::now());
+        };
+        tokio::join!(reconciler.next(), ask);
+        assert_eq!(start.elapsed(), SECOND);
+    }
+}
