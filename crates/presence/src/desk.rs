@@ -257,11 +257,9 @@ async fn tell_when_known(core: Arc<Core>, outbox: Arc<Outbox>) {
         outbox.awaits_store.store(false, Ordering::Release);
         let watching = outbox.edit_watching(|watching| watching.clone()).unwrap_or_default();
         let unknown = core.table.unknown_of(&watching);
-        if unknown.is_empty() {
-            return;
-        }
-        if read(&core, &unknown).await.is_ok() {
-            for user in unknown.iter().filter_map(|user| core.table.find(user)) {
+        if unknown.is_empty() || read(&core, &unknown).await.is_ok() {
+            // Also those who have become known meanwhile, since somebody else asked.
+            for user in watching {
                 outbox.mark(user);
             }
             return;

@@ -166,7 +166,8 @@ pub(crate) async fn run(core: Arc<Core>) {
 }
 
 fn heed(core: &Arc<Core>, pulse: Pulse) {
-    core.table.expect_gateways(pulse.missing);
+    let born = pulse.age.and_then(|age| Instant::now().checked_sub(age));
+    core.table.note_loss(born, pulse.missing);
     // One that has just been born may have lost everything, where gateways lived that have yet to find out.
     if let Some(age) = pulse.age.filter(|age| *age < SETTLE_TIME) {
         core.health.unsettle_for(SETTLE_TIME.saturating_sub(age));

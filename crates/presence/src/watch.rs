@@ -27,6 +27,7 @@ use crate::store::Standing;
 use entry::Watched;
 pub(crate) use entry::{Absorbed, Shown};
 use untraced::Untraced;
+pub(crate) use untraced::Word;
 
 const SHARD_BITS: u32 = 6;
 /// How many shards there are.
@@ -77,9 +78,9 @@ impl WatchTable {
         }
     }
 
-    /// Which gateways have yet to find out that the store lost everything, and until when their users may live.
-    pub(crate) fn expect_gateways(&self, missing: HashMap<String, Instant>) {
-        self.untraced.expect(missing);
+    /// Since when the store remembers, and which gateways have yet to find out, and until when their users may live.
+    pub(crate) fn note_loss(&self, born: Option<Instant>, missing: HashMap<String, Instant>) {
+        self.untraced.expect(born, missing);
     }
 
     /// The number of a user who is watched by anybody.
@@ -134,10 +135,12 @@ impl WatchTable {
     pub(crate) fn learn(
         &self,
         standing: &Standing,
+        word: Word,
         asked: Instant,
         now: Instant,
     ) -> Option<(UserRef, Absorbed)> {
-        let learn = |watched: &mut Watched| watched.learn(standing, asked, now, &self.untraced);
+        let learn =
+            |watched: &mut Watched| watched.learn(standing, word, asked, now, &self.untraced);
         self.with(&standing.user, learn)
     }
 

@@ -142,17 +142,17 @@ pub struct RedisStore {
 impl Store for RedisStore {
     async fn apply(&self, claims: Vec<Claim>) -> Result<(), StoreError> {
         debug_assert!(claims.len() <= BATCH_LEN_MAX);
-        self.reach.call(self.scripts.apply(&claims, self.reach.contact())).await
+        self.reach.call(async { self.scripts.apply(&claims, self.reach.contact()).await }).await
     }
 
     async fn refresh(&self, users: Vec<UserId>) -> Result<Vec<UserId>, StoreError> {
         debug_assert!(users.len() <= BATCH_LEN_MAX);
-        self.reach.call(self.scripts.refresh(&users, self.reach.contact())).await
+        self.reach.call(async { self.scripts.refresh(&users, self.reach.contact()).await }).await
     }
 
     async fn snapshot(&self, users: Vec<UserId>) -> Result<Vec<Standing>, StoreError> {
         debug_assert!(users.len() <= BATCH_LEN_MAX);
-        self.reach.call(self.scripts.snapshot(&users, self.reach.contact())).await
+        self.reach.call(async { self.scripts.snapshot(&users, self.reach.contact()).await }).await
     }
 
     async fn disconnect(&self, user: UserId) -> Result<(), StoreError> {
@@ -174,7 +174,7 @@ impl Store for RedisStore {
     }
 
     async fn renew(&self) -> Result<Pulse, StoreError> {
-        let renewal = self.scripts.leases.renew(&self.client, self.reach.contact());
+        let renewal = async { self.scripts.leases.renew(&self.client, self.reach.contact()).await };
         let renewed = self.reach.call(renewal).await;
         if renewed.is_err() && self.reach.gives_up() {
             connect::replace_connection(&self.client).await;

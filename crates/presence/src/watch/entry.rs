@@ -7,7 +7,7 @@ use tokio::time::Instant;
 use crate::outbox::ConnId;
 use crate::store::view::View;
 use crate::store::{Change, Standing};
-use crate::watch::untraced::Untraced;
+use crate::watch::untraced::{Untraced, Word};
 
 /// A user that is watched here.
 pub(super) struct Watched {
@@ -129,7 +129,7 @@ impl Watched {
         now: Instant,
         untraced: &Untraced,
     ) -> Absorbed {
-        let absorbed = self.absorb(standing, now, untraced);
+        let absorbed = self.absorb(standing, Word::Passing, now, untraced);
         if self.known {
             return absorbed;
         }
@@ -141,26 +141,19 @@ impl Watched {
     pub(super) fn learn(
         &mut self,
         standing: &Standing,
+        word: Word,
         asked: Instant,
         now: Instant,
         untraced: &Untraced,
     ) -> Absorbed {
         if self.known {
-            return self.absorb(standing, now, untraced);
+            return self.absorb(standing, word, now, untraced);
         }
         if asked < self.since {
             return Absorbed::default();
         }
         self.known = true;
-        // What was heard is from before the store lost everything.
-        let lost = standing.view.is_no_trace()
-            && self.latest().is_some_and(|heard| heard.version < standing.view.version)
-            && untraced.missing_until(self.latest()).is_none();
-        let absorbed = if lost {
-            self.show(standing.view.clone(), None)
-        } else {
-            self.absorb(standing, now, untraced)
-        };
+        let absorbed = self.absorb(standing, word, now, untraced);
         Absorbed { tell: Vec::new(), news: false, shown: None, ..absorbed }
     }
 
@@ -169,10 +162,16 @@ impl Watched {
     /// What is not newer than what is known is covered by it, with two exceptions. A held loss becomes final when the
     /// store confirms it at its end. And a user of whom the store has no trace, though it was seen online, is gone if
     /// that is still so after the time that [`Untraced`] gives it.
-    fn absorb(&mut self, standing: &Standing, now: Instant, untraced: &Untraced) -> Absorbed {
+    fn absorb(
+        &mut self,
+        standing: &Standing,
+        word: Word,
+        now: Instant,
+        untraced: &Untraced,
+    ) -> Absorbed {
         let view = &standing.view;
         if view.is_no_trace() && self.shown.as_ref().is_some_and(View::is_online) {
-            return self.absorb_no_trace(view.version, now, untraced);
+            return self.absorb_no_trace(view.version, word, now, untraced);
         }
         let Some(held) = &standing.held else {
             if self.is_news(standing) {
@@ -221,21 +220,27 @@ impl Watched {
     }
 
     /// The answer may also be an old one, read before the user first came: then a later one shows the user alive.
-    fn absorb_no_trace(&mut self, version: u64, now: Instant, untraced: &Untraced) -> Absorbed {
-        let is_missing = untraced.missing_until(self.latest()).is_some_and(|until| until > now);
-        match &self.pending {
-            Some(pending) if pending.due > now => Absorbed::default(),
-            Some(pending) if pending.view.is_none() && !is_missing => {
-                let known = self.latest().map_or(0, |latest| latest.version);
-                self.show(View { version: version.max(known + 1), ..View::NO_TRACE }, None)
+    fn absorb_no_trace(
+        &mut self,
+        born: u64,
+        word: Word,
+        now: Instant,
+        untraced: &Untraced,
+    ) -> Absorbed {
+        let due = match &self.pending {
+            Some(pending) if pending.due > now => return Absorbed::default(),
+            Some(pending) if pending.view.is_none() && !untraced.is_missing(self.latest(), now) => {
+                now
             }
             // Also where a loss was held: its user may have come back while the store was away.
-            _ => {
-                let due = untraced.hold_until(self.latest(), now);
-                self.pending = Some(Box::new(Pending { due, view: None, change: None }));
-                Absorbed { hold: Some(due), news: true, ..Absorbed::default() }
-            }
+            _ => untraced.hold_until(self.latest(), born, word, now),
+        };
+        if due > now {
+            self.pending = Some(Box::new(Pending { due, view: None, change: None }));
+            return Absorbed { hold: Some(due), news: true, ..Absorbed::default() };
         }
+        let known = self.latest().map_or(0, |latest| latest.version);
+        self.show(View { version: born.max(known + 1), ..View::NO_TRACE }, None)
     }
 
     fn show(&mut self, view: View, change: Option<Change>) -> Absorbed {

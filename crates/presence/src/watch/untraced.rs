@@ -14,34 +14,61 @@ const ASSERT_TIME_MAX: Duration = Duration::from_millis(1500);
 /// For at least so long a user who is gone without a trace is still shown online.
 const HOLD_MIN: Duration = Duration::from_secs(3);
 
+/// How sure it is that the store has no trace of a user.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Word {
+    /// It may have lost everything just now.
+    Passing,
+    /// Gateways have had the time to assert their sessions since it did.
+    Settled,
+}
+
 /// Until when those may live of whom there is no trace.
 pub(super) struct Untraced {
     hold: Duration,
-    /// Gateways that have yet to find out that the store lost everything, and until when their users may live.
-    missing: RwLock<HashMap<String, Instant>>,
+    loss: RwLock<Loss>,
+}
+
+/// What is known of the last time that the store lost everything.
+#[derive(Default)]
+struct Loss {
+    /// When it began anew.
+    born: Option<Instant>,
+    /// Gateways that have yet to find out, and until when their users may live.
+    missing: HashMap<String, Instant>,
 }
 
 impl Untraced {
     /// Who left before it could be asserted is still owed its grace.
     pub(super) fn new(grace: Duration) -> Self {
-        Self { hold: HOLD_MIN.max(ASSERT_TIME_MAX + grace), missing: RwLock::default() }
+        Self { hold: HOLD_MIN.max(ASSERT_TIME_MAX + grace), loss: RwLock::default() }
     }
 
-    pub(super) fn expect(&self, missing: HashMap<String, Instant>) {
-        if !missing.is_empty() || !self.missing.read().is_empty() {
-            *self.missing.write() = missing;
-        }
+    pub(super) fn expect(&self, born: Option<Instant>, missing: HashMap<String, Instant>) {
+        *self.loss.write() = Loss { born, missing };
     }
 
-    /// Until when a user is shown online who was last seen in this view, and is gone since now.
-    pub(super) fn hold_until(&self, seen: Option<&View>, now: Instant) -> Instant {
-        self.missing_until(seen).map_or(now + self.hold, |until| until.max(now + self.hold))
-    }
-
-    /// Until when a gateway may still assert the user: none when all have.
-    pub(super) fn missing_until(&self, seen: Option<&View>) -> Option<Instant> {
-        let missing = self.missing.read();
+    /// Until when a user is shown online who was last seen in this view, and of whom a store born at this version has no
+    /// trace. Who was seen before that counts from then.
+    pub(super) fn hold_until(
+        &self,
+        seen: Option<&View>,
+        born_version: u64,
+        word: Word,
+        now: Instant,
+    ) -> Instant {
+        let loss = self.loss.read();
+        let is_lost = word == Word::Settled && seen.is_some_and(|seen| seen.version < born_version);
+        let from = loss.born.filter(|_| is_lost).unwrap_or(now);
         let on = seen.into_iter().flat_map(|view| &view.gateways);
-        on.filter_map(|gateway| missing.get(gateway)).max().copied()
+        let missing = on.filter_map(|gateway| loss.missing.get(gateway)).max();
+        missing.map_or(from + self.hold, |until| (from + self.hold).max(*until))
+    }
+
+    /// Whether a gateway may still assert a user who was last seen in this view.
+    pub(super) fn is_missing(&self, seen: Option<&View>, now: Instant) -> bool {
+        let loss = self.loss.read();
+        let mut on = seen.into_iter().flat_map(|view| &view.gateways);
+        on.any(|gateway| loss.missing.get(gateway).is_some_and(|until| *until > now))
     }
 }

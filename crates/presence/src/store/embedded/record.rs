@@ -16,6 +16,9 @@ use crate::store::{Cause, Change, Claim, Contribution, Held, SetStatus, Standing
 
 use super::{Moment, Times};
 
+/// A hold that would end so little earlier is left as it is.
+const EARLIER: Duration = Duration::from_millis(100);
+
 /// What is known of a user.
 #[derive(Debug, Clone)]
 pub(super) struct Record {
@@ -43,7 +46,9 @@ struct Voucher {
 }
 
 /// Why a view changes, and how.
-struct Turn {
+struct Turn<'a> {
+    /// The gateway that claims it; none when a lapse was found.
+    gateway: Option<&'a str>,
     change: Change,
     since: Moment,
     hold_until: Option<Moment>,
@@ -115,6 +120,7 @@ impl Record {
         let due_in_ms = claim.due_in_ms(times.ttl, times.grace);
         let due_ms = now.as_ms().saturating_add_signed(due_in_ms);
         let turn = Turn {
+            gateway: Some(gateway),
             change: Change { cause: claim.cause, due_ms },
             since: now - ago,
             hold_until: hold.map(|hold| (now + hold).max(place_kept_until.unwrap_or(now))),
@@ -145,6 +151,7 @@ impl Record {
         let view = self.merge();
         let due = lapsed + times.grace;
         let turn = Turn {
+            gateway: None,
             change: Change { cause: Cause::Expired, due_ms: due.as_ms() },
             since: lapsed - times.ttl,
             hold_until: Some(due.max(self.place_kept_until().unwrap_or(due))),
@@ -213,13 +220,13 @@ impl Record {
         &mut self,
         user: &UserId,
         mut view: View,
-        turn: &Turn,
+        turn: &Turn<'_>,
         now: Moment,
     ) -> Option<Standing> {
         let old = &self.view;
         if view.looks_like(old) {
             (view.version, view.since) = (old.version, old.since);
-            let released = !view.is_online() && self.move_hold(turn);
+            let released = !view.is_online() && self.move_hold(turn, now);
             if view.gateways == self.view.gateways && !released {
                 return None;
             }
@@ -234,20 +241,22 @@ impl Record {
 
     /// Ends or lengthens a hold for another loss; true when it ends. Of a longer one nobody needs to be told: whoever holds
     /// the loss back asks again before it is shown.
-    fn move_hold(&mut self, turn: &Turn) -> bool {
+    fn move_hold(&mut self, turn: &Turn<'_>, now: Moment) -> bool {
         let cause = turn.change.cause;
-        if cause == Cause::Bye {
-            return self.held.take().is_some();
+        let is_loss = matches!(cause, Cause::Bye | Cause::Closed | Cause::Silent | Cause::Drained);
+        let Some(hold) = self.held.as_mut().filter(|_| is_loss) else { return false };
+        let until = turn.hold_until.unwrap_or(now);
+        let is_bye = cause == Cause::Bye;
+        let explains = is_bye || hold.before.gateways.iter().map(String::as_str).eq(turn.gateway);
+        let released = explains && until + EARLIER < hold.until;
+        if released || !is_bye {
+            hold.until = if released { until } else { hold.until.max(until) };
+            self.end_hold(now);
         }
-        if let (Some(hold), Some(until)) = (&mut self.held, turn.hold_until)
-            && cause != Cause::Expired
-        {
-            hold.until = hold.until.max(until);
-        }
-        false
+        released
     }
 
-    fn hold_after(&mut self, view: &mut View, turn: &Turn, now: Moment) -> Option<Box<Hold>> {
+    fn hold_after(&mut self, view: &mut View, turn: &Turn<'_>, now: Moment) -> Option<Box<Hold>> {
         let pending = self.held.take();
         let returning =
             pending.as_ref().is_some_and(|hold| hold.before.is_online() && view.is_online());

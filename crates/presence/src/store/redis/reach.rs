@@ -19,6 +19,9 @@ const GOES_ON: Duration = Duration::from_secs(3);
 /// A call that took so long waited for a Redis that was stopped.
 const SLOW: Duration = Duration::from_secs(1);
 
+/// Leases are renewed so often that a sender who was not answered for so long was stopped.
+const STOPPED: Duration = Duration::from_millis(1500);
+
 /// A call that took so long shows that all were held up for a moment.
 const STALL: Duration = Duration::from_millis(150);
 
@@ -86,6 +89,10 @@ impl Reach {
         &self,
         call: impl Future<Output = Result<T, StoreError>>,
     ) -> Result<T, StoreError> {
+        let answered_ms = self.answered_ms.load(Relaxed);
+        if self.elapsed_ms().saturating_sub(answered_ms) > STOPPED.as_millis() as u64 {
+            self.trouble_since(answered_ms);
+        }
         let began_ms = self.elapsed_ms();
         let waiting = Waiting::new(self, began_ms);
         let result = call.await;
@@ -248,6 +255,20 @@ mod tests {
         });
         slow.await.unwrap();
         let trouble = Trouble { began: 2 * SLOW, ended: Duration::ZERO };
+        assert_eq!(reach.contact().trouble, Some(trouble));
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn who_was_stopped_for_long_knows_it_with_the_first_call_after() {
+        let reach = Reach::new();
+        let quick = || reach.call(async { Ok(()) });
+        quick().await.unwrap();
+        tokio::time::advance(STOPPED).await;
+        quick().await.unwrap();
+        assert_eq!(reach.contact().trouble, None);
+        tokio::time::advance(2 * STOPPED).await;
+        quick().await.unwrap();
+        let trouble = Trouble { began: 2 * STOPPED, ended: Duration::ZERO };
         assert_eq!(reach.contact().trouble, Some(trouble));
     }
 

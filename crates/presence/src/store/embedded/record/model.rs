@@ -38,7 +38,17 @@ struct Part {
 struct Model {
     parts: Vec<Part>,
     look: Look,
-    held: Option<(Moment, Look)>,
+    /// The gateways that contribute to it.
+    on: Vec<&'static str>,
+    held: Option<Held>,
+}
+
+/// A loss that is held back: until when, and what was before it, on which gateways.
+#[derive(Clone)]
+struct Held {
+    until: Moment,
+    look: Look,
+    on: Vec<&'static str>,
 }
 
 impl Model {
@@ -60,29 +70,38 @@ impl Model {
     }
 
     fn shown(&self, now: Moment) -> &Look {
-        self.held.as_ref().filter(|(until, _)| *until > now).map_or(&self.look, |(_, look)| look)
+        self.held.as_ref().filter(|held| held.until > now).map_or(&self.look, |held| &held.look)
     }
 
     /// The hold rule. `until` is when the cause lets a loss be shown.
-    fn change(&mut self, cause: Cause, until: Moment, now: Moment) {
+    fn change(&mut self, cause: Cause, by: &[&str], until: Moment, now: Moment) {
         let (shown, held) = (self.shown(now).clone(), self.held.take());
-        let held = held.filter(|(until, _)| *until > now);
+        let held = held.filter(|held| held.until > now);
+        let before = std::mem::take(&mut self.on);
+        self.on = self.parts.iter().filter(|p| p.claimed.is_some()).map(|p| p.gateway).collect();
         let new = self.truth();
         let both_online = shown.0 == Availability::Online && new.0 == Availability::Online;
         self.held = if new == self.look {
-            match (new.0, cause) {
-                // A late bye explains a loss that is held back already.
-                (Availability::Offline, Cause::Bye) => None,
-                // A later loss, of a session that nobody was told of, is held back as long as any.
-                (Availability::Offline, Cause::Closed | Cause::Silent | Cause::Drained) => {
-                    held.map(|(held_until, look)| (held_until.max(until), look))
+            let told = cause != Cause::Expired && !matches!(cause, Cause::Joined | Cause::Status);
+            held.map(|held| {
+                // A late bye, or any loss on the one gateway, explains what is held back already. Another, of a session that
+                // nobody was told of, is held back as long as any.
+                let explains = cause == Cause::Bye || held.on == by;
+                let ends_early = explains && until + Duration::from_millis(100) < held.until;
+                let moves = told && new.0 == Availability::Offline;
+                let later = if cause == Cause::Bye { held.until } else { held.until.max(until) };
+                match (moves, ends_early) {
+                    (false, _) => held,
+                    (true, true) => Held { until, ..held },
+                    (true, false) => Held { until: later, ..held },
                 }
-                _ => held,
-            }
+            })
+            .filter(|held| held.until > now)
         } else if new == shown {
             None
         } else if until > now && shown.0 == Availability::Online {
-            Some((until, shown))
+            let on = held.map_or(before, |held| held.on);
+            Some(Held { until, look: shown, on })
         } else {
             // Who comes back piece by piece stays held.
             held.filter(|_| cause == Cause::Joined && both_online)
@@ -118,7 +137,7 @@ impl Model {
         };
         let until = now + hold.saturating_sub(claim.age);
         let until = if hold.is_zero() { until } else { until.max(place_kept.unwrap_or(until)) };
-        self.change(claim.cause, until, now);
+        self.change(claim.cause, &[gateway], until, now);
     }
 
     fn place_kept(&self) -> Option<Moment> {
@@ -131,7 +150,7 @@ impl Model {
         if let Some(gone) = gone {
             self.parts.retain(|part| part.until > now);
             let until = (gone + GRACE).max(self.place_kept().unwrap_or(gone));
-            self.change(Cause::Expired, until, now);
+            self.change(Cause::Expired, &[], until, now);
         }
     }
 }
@@ -169,7 +188,7 @@ fn a_record_follows_the_rules_through_any_history() {
         let mut random = Rng::with_seed(seed);
         let mut now = Moment(1_732_900_000_000_000);
         let (mut record, user) = (Record::new(now), UserId::new("bo").unwrap());
-        let mut model = Model { parts: Vec::new(), look: offline(), held: None };
+        let mut model = Model { parts: Vec::new(), look: offline(), on: Vec::new(), held: None };
         let mut last = record.standing(user.clone(), now).view;
         for step in 0..random.usize(1..40) {
             // Sometimes no time at all.
@@ -205,8 +224,8 @@ fn a_record_follows_the_rules_through_any_history() {
             let what = || format!("seed {seed}, step {step}: {last:?}, then {standing:?}");
             assert_eq!(look(&standing.view), model.look, "{}", what());
             assert_eq!(look(standing.shown()), *model.shown(now), "{}", what());
-            let remaining = model.held.as_ref().filter(|(until, _)| *until > now);
-            let remaining = remaining.map(|(until, _)| *until - now);
+            let remaining = model.held.as_ref().filter(|held| held.until > now);
+            let remaining = remaining.map(|held| held.until - now);
             assert_eq!(standing.held.as_ref().map(|held| held.remaining), remaining, "{}", what());
             let moved = look(&last) != look(&standing.view);
             assert_eq!(standing.view.version > last.version, moved, "{}", what());

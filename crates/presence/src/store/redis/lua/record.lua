@@ -107,6 +107,12 @@ local function load_record(bucket, user)
   return record
 end
 
+-- What a gateway can tell of a user who is gone.
+local LOSSES = { bye = true, closed = true, silent = true, drained = true }
+
+-- A hold that would end so little earlier is left as it is.
+local EARLIER_MS = 100
+
 local function save_record(bucket, user, record)
   local stored = line_of(record.view)
   if record.before then
@@ -229,8 +235,8 @@ end
 --
 -- The version grows only with what a watcher could tell apart, so that nothing an invisible user does shows.
 -- While a loss is held back, a user who comes back piece by piece stays held until it looks as before, or is out of time;
--- a bye that comes late, after the loss that it explains, ends the hold, or shortens it to its own; and another loss makes it
--- longer: of a session that came and went between two batches.
+-- a bye that comes late, after the loss that it explains, ends the hold, or shortens it to its own, and so does any loss on the
+-- one gateway where the user was; and another loss makes it longer: of a session that came and went between two batches.
 local function commit(bucket, user, record, view, change)
   local old = record.view
   local visible = not looks_like(view, old)
@@ -256,8 +262,9 @@ local function commit(bucket, user, record, view, change)
     end
   else
     view.version, view.since = old.version, old.since
-    local is_loss = hold and view.state == 'offline' and change.cause ~= 'expired'
-    local released = is_loss and change.cause == 'bye' and change.hold_until < record.hold_until
+    local is_loss = hold and view.state == 'offline' and LOSSES[change.cause]
+    local explains = change.cause == 'bye' or is_loss and hold.gateways == setup.gateway
+    local released = is_loss and explains and change.hold_until < record.hold_until - EARLIER_MS
     if released then
       record.hold_until = change.hold_until
       record.before = change.hold_until > now_ms and hold or nil
