@@ -183,6 +183,25 @@ async fn whoever_is_watched_while_the_store_is_away_is_told_of_all_the_same() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn whoever_was_refused_is_told_of_those_whom_others_have_asked_for_since() {
+    let (presence, store) = start(&Config::default());
+    let mut ana = Client::join(&presence, "ana", None, None);
+    let mut eve = Client::join(&presence, "eve", None, None);
+    let _cy = Client::join(&presence, "cy", None, None);
+    ana.live_for(Duration::from_secs(1)).await;
+    store.turn(State::Away);
+    ana.live_for(Duration::from_secs(5)).await;
+    ana.watch(&["cy"]);
+    ana.live_for(Duration::from_secs(1)).await;
+    store.turn(State::Fine);
+    eve.watch(&["cy"]);
+    eve.live_for(Duration::from_millis(10)).await;
+    assert!(eve.view.contains_key(&user("cy")), "it is known here now");
+    ana.live_for(Duration::from_secs(5)).await;
+    assert!(ana.view.contains_key(&user("cy")));
+}
+
+#[tokio::test(start_paused = true)]
 async fn who_watches_as_the_store_comes_back_empty_is_not_told_of_living_users_as_unknown() {
     let (presence, store) = start(&Config::default());
     let _bo = Client::join(&presence, "bo", None, None);
