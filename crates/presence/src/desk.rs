@@ -5,7 +5,6 @@
 
 use std::collections::{HashMap, HashSet, VecDeque};
 use std::sync::Arc;
-use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use bytes::Bytes;
@@ -241,10 +240,10 @@ fn refuse_unread(core: &Arc<Core>, outbox: &Arc<Outbox>, open: Open) {
     let (Open::Watch { id, .. } | Open::Query { id, .. }) = &open;
     refuse(outbox, ErrorCode::StoreUnavailable, message.to_owned(), id.clone());
     if let Open::Watch { asked, .. } = open {
-        for user in asked {
-            outbox.mark(user);
+        for user in &asked {
+            outbox.mark(*user);
         }
-        if !outbox.awaits_store.swap(true, Ordering::AcqRel) {
+        if outbox.leave_unanswered(&core.table.unknown_among(&asked)) {
             core.spawn(tell_when_known(core.clone(), outbox.clone()));
         }
     }
@@ -254,17 +253,11 @@ fn refuse_unread(core: &Arc<Core>, outbox: &Arc<Outbox>, open: Open) {
 async fn tell_when_known(core: Arc<Core>, outbox: Arc<Outbox>) {
     loop {
         core.health.wait_for_store(STORE_PAUSE, STORE_LOOK).await;
-        outbox.awaits_store.store(false, Ordering::Release);
-        let watching = outbox.edit_watching(|watching| watching.clone()).unwrap_or_default();
-        let unknown = core.table.unknown_of(&watching);
-        if unknown.is_empty() || read(&core, &unknown).await.is_ok() {
-            // Also those who have become known meanwhile, since somebody else asked.
-            for user in watching {
-                outbox.mark(user);
-            }
-            return;
-        }
-        if outbox.awaits_store.swap(true, Ordering::AcqRel) {
+        let users = outbox.unanswered();
+        let unknown = core.table.unknown_of(&users);
+        // Some may have become known meanwhile, since others asked.
+        let known = unknown.is_empty() || read(&core, &unknown).await.is_ok();
+        if users.is_empty() || known && !outbox.answer(&users) {
             return;
         }
     }

@@ -8,7 +8,7 @@ mod model;
 
 use std::collections::VecDeque;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::task::{Context, Poll, Waker};
 
 use bytes::Bytes;
@@ -42,8 +42,6 @@ pub(crate) struct Outbox {
     /// When the client's token expires; the end of time when it does not.
     expires: AtomicU64,
     pub(crate) requests: Queue,
-    /// Its client is to be told of watched users whom the store could not be asked about.
-    pub(crate) awaits_store: AtomicBool,
     inner: Mutex<Inner>,
 }
 
@@ -58,6 +56,8 @@ struct Inner {
     /// Those of the watched users whose latest state is yet to be sent, sorted.
     dirty: Vec<UserRef>,
     replies: VecDeque<Bytes>,
+    /// Those of the watched users whom the store could not be asked about, sorted.
+    unanswered: Vec<UserRef>,
 }
 
 /// Small things a client is owed.
@@ -87,7 +87,6 @@ impl Outbox {
             next_visit: AtomicU64::new(0),
             expires: AtomicU64::new(u64::MAX),
             requests: Queue::default(),
-            awaits_store: AtomicBool::new(false),
             inner: Mutex::default(),
         }
     }
@@ -197,6 +196,35 @@ impl Outbox {
         Ok(answer)
     }
 
+    /// The store could not be asked about these watched users. True when there were none before.
+    pub(crate) fn leave_unanswered(&self, users: &[UserRef]) -> bool {
+        let mut inner = self.inner.lock();
+        let were_none = inner.unanswered.is_empty();
+        inner.unanswered.extend(users);
+        inner.unanswered.sort_unstable();
+        inner.unanswered.dedup();
+        inner.drop_unwatched();
+        were_none && !inner.unanswered.is_empty()
+    }
+
+    pub(crate) fn unanswered(&self) -> Vec<UserRef> {
+        self.inner.lock().unanswered.clone()
+    }
+
+    /// These users are known now, and told. True when others are left.
+    pub(crate) fn answer(&self, known: &[UserRef]) -> bool {
+        let mut more = false;
+        self.wake_after(|inner| {
+            for user in known {
+                inner.mark(*user);
+            }
+            inner.unanswered.retain(|user| known.binary_search(user).is_err());
+            inner.unanswered.shrink_to_fit();
+            more = !inner.unanswered.is_empty();
+        });
+        more
+    }
+
     /// Ends the session: nothing but its close frame is sent any more. Answers the watch list, which is to be given up;
     /// none when it has ended before.
     pub(crate) fn end(&self) -> Option<Vec<UserRef>> {
@@ -274,6 +302,7 @@ impl Inner {
     fn drop_unwatched(&mut self) {
         let watching = &self.watching;
         self.dirty.retain(|user| watching.binary_search(user).is_ok());
+        self.unanswered.retain(|user| watching.binary_search(user).is_ok());
     }
 
     /// These users' latest states are on their way.

@@ -151,6 +151,14 @@ impl WatchTable {
         Some((UserRef::new(number, slot), act(&mut shard.users[slot])))
     }
 
+    /// The numbers of those who are not known yet.
+    pub(crate) fn unknown_among(&self, users: &[UserRef]) -> Vec<UserRef> {
+        let unknown = |user: &UserRef| {
+            self.shard(*user).users.get(user.slot()).is_some_and(|watched| !watched.is_known())
+        };
+        users.iter().copied().filter(unknown).collect()
+    }
+
     /// Those of the users who are not known yet.
     pub(crate) fn unknown_of(&self, users: &[UserRef]) -> Vec<UserId> {
         let unknown = |user: &UserRef| {

@@ -12,8 +12,9 @@
 //!
 //! - A user is online while any session says so; a session welcomed [`RETURN_MARGIN`] before the
 //!   last one's "not before" continues it, and nobody may be told anything.
-//! - A `bye` also ends what is held back of earlier sessions, and whoever comes back after a drain
-//!   takes its place again: from then on only the new session counts.
+//! - A `bye` also ends what is held back of earlier sessions. Whoever comes back after a drain, or
+//!   after its gateway was killed, takes its place again: from then on the new session is what counts
+//!   for sure.
 //! - Online is due [`PROMPT`] after the `welcome`.
 //! - While a fault touches Redis, the user's gateway or the watcher's, "at the latest" is moved to
 //!   its end + [`HEAL`] + grace. "Not before" never is, with three exceptions: a gateway that was

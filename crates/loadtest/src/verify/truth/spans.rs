@@ -16,13 +16,15 @@ pub(super) fn end_holds_by_bye(sessions: &[&Facts], departures: &mut [Option<Dep
     }
 }
 
-/// Who was sent away and comes back takes its place again, and leaves nothing else behind.
+/// Who was sent away, or has lost its gateway, and comes back takes its place again: whether anything else counts that was
+/// left behind, is open.
 pub(super) fn end_places_by_return(sessions: &[&Facts], departures: &mut [Option<Departure>]) {
     for (facts, departure) in sessions.iter().zip(departures.iter_mut()) {
         let (Some((end, _)), Some(departure)) = (facts.end, departure) else { continue };
         let after = |welcome: &Us| *welcome > end.after;
         let back = sessions.iter().filter_map(|other| other.welcome).filter(after).min();
-        if let Some(back) = back.filter(|_| departure.cause == Cause::Drained) {
+        let left_behind = matches!(departure.cause, Cause::Drained | Cause::GatewayLost);
+        if let Some(back) = back.filter(|_| left_behind) {
             departure.not_before = departure.not_before.min(back + RETURN_MARGIN);
         }
     }
