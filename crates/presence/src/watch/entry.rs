@@ -173,7 +173,8 @@ impl Watched {
         if view.is_no_trace() && self.shown.as_ref().is_some_and(View::is_online) {
             return self.absorb_no_trace(view.version, word, now, untraced);
         }
-        let Some(held) = &standing.held else {
+        let held = standing.held.as_ref().filter(|held| !self.comes_back(view, &held.before));
+        let Some(held) = held else {
             if self.is_news(standing) {
                 return self.show(view.clone(), standing.change);
             }
@@ -199,6 +200,12 @@ impl Watched {
         let pending = Pending { due, view: Some(view.clone()), change: standing.change };
         self.pending = Some(Box::new(pending));
         Absorbed { hold: Some(due), news: true, ..absorbed }
+    }
+
+    /// Watchers were shown a loss that the store holds back all the same, since it was away: a gain on top of it is shown.
+    fn comes_back(&self, view: &View, before: &View) -> bool {
+        let lost = |shown: &View| !shown.is_online() && shown.version > before.version;
+        view.is_online() && self.shown.as_ref().is_some_and(lost)
     }
 
     pub(super) fn begin_no_trace_anew(&mut self) {

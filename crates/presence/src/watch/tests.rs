@@ -115,6 +115,17 @@ fn a_return_within_grace_is_a_flap_and_tells_nobody() {
 }
 
 #[test]
+fn who_comes_back_after_a_loss_that_was_shown_is_shown_though_the_store_holds_it_back() {
+    let (table, now) = (watched(), Instant::now());
+    tells(&table, &online(1), now);
+    assert!(tells(&table, &offline(2), now));
+    let before = View { devices: vec![Device::new("ios").unwrap()], ..online(1).view };
+    let held = Some(Held { remaining: GRACE, before });
+    assert!(tells(&table, &Standing { held, ..online(3) }, now));
+    assert_eq!(shown(&table), (Availability::Online, 3));
+}
+
+#[test]
 fn a_user_of_whom_the_store_has_no_trace_is_shown_until_that_has_lasted() {
     let (table, now) = (watched(), Instant::now());
     let untraced = Standing::settled(bo(), View::NO_TRACE);
