@@ -61,7 +61,7 @@ impl Rules {
         for fault in faults {
             let untold = is_death(fault, facts.place) && is_around(fault, start, departure.latest);
             if untold && departure.cause != Cause::GatewayLost {
-                let gone = departure.from.by.max(self.gone(fault, faults));
+                let gone = departure.from.by.max(gone(fault, faults));
                 let lapsed = gone.saturating_add(self.ttl + self.grace + PROMPT);
                 if lapsed > departure.latest {
                     (departure.latest, departure.excuse) = (lapsed, Some(Excuse::Untold));
@@ -82,17 +82,6 @@ impl Rules {
 }
 
 impl Rules {
-    /// When a gateway that ends by this fault is surely gone. One that drains while Redis is away may find nobody to tell of
-    /// its users, and lives until then all the same.
-    fn gone(&self, death: &Fault, faults: &[Fault]) -> Us {
-        let is_away = |fault: &Fault| {
-            matches!(fault.kind, FaultKind::RedisKill | FaultKind::RedisPause)
-                && is_around(fault, death.from.after.saturating_sub(HEAL), death.until())
-        };
-        let drains = death.kind == FaultKind::GatewayRestart && faults.iter().any(is_away);
-        if drains { death.until() } else { death.from.by }
-    }
-
     /// Redis does not know any more after this fault who was alive before it.
     fn forgets(&self, fault: &Fault) -> bool {
         match fault.kind {
@@ -114,6 +103,17 @@ impl Facts {
 /// It began by the end of this time, and was not over at its beginning.
 fn is_around(fault: &Fault, start: Us, end: Us) -> bool {
     fault.from.after <= end && fault.until() >= start
+}
+
+/// When a gateway that ends by this fault is surely gone. One that drains while Redis is away may find nobody to tell of
+/// its users, and lives until then all the same.
+fn gone(death: &Fault, faults: &[Fault]) -> Us {
+    let is_away = |fault: &Fault| {
+        matches!(fault.kind, FaultKind::RedisKill | FaultKind::RedisPause)
+            && is_around(fault, death.from.after.saturating_sub(HEAL), death.until())
+    };
+    let drains = death.kind == FaultKind::GatewayRestart && faults.iter().any(is_away);
+    if drains { death.until() } else { death.from.by }
 }
 
 /// A session that broke at `end` did so because its gateway was killed.
