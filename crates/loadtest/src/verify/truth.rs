@@ -20,7 +20,8 @@
 //!   its end + [`HEAL`] + grace. "Not before" never is, with three exceptions: a gateway that was
 //!   stopped for its TTL may be taken for dead until the same time after its return; what a dead or
 //!   drained gateway left behind may be lost with a Redis that loses everything, or hangs until
-//!   keys expire, after it or less than [`HEAL`] before it; and a session that was not told to anybody yet dies with its gateway.
+//!   keys expire, after it or less than [`HEAL`] before it, and so may what ended before an empty Redis
+//!   was told of it; and a session that was not told to anybody yet dies with its gateway.
 //! - A gateway that was stopped could not hear: silence counts from later by as long.
 
 mod departure;
