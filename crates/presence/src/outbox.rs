@@ -3,13 +3,13 @@
 //!
 //! Writers mark and wake; only the session's own task takes out. No call here waits.
 
+mod inner;
 #[cfg(test)]
 mod model;
 
-use std::collections::VecDeque;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::task::{Context, Poll, Waker};
+use std::task::{Context, Poll};
 
 use bytes::Bytes;
 use parking_lot::{Mutex, RwLock};
@@ -19,13 +19,7 @@ use slab::Slab;
 use crate::clock::Tick;
 use crate::desk::Queue;
 use crate::watch::UserRef;
-
-/// The most users that one `presence` frame carries; the rest follows in the next.
-const USERS_PER_FRAME: usize = 256;
-
-/// The most answers that may wait for a client that does not read, and when they are too many bytes. More are dropped.
-pub(crate) const REPLIES_LEN_MAX: usize = 32;
-const REPLIES_BYTES_MAX: usize = 1 << 20;
+use inner::Inner;
 
 /// A session's number on this gateway. It is used again after the session has ended.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -43,29 +37,6 @@ pub(crate) struct Outbox {
     expires: AtomicU64,
     pub(crate) requests: Queue,
     inner: Mutex<Inner>,
-}
-
-#[derive(Default)]
-struct Inner {
-    waker: Option<Waker>,
-    owed: Owed,
-    close: Option<CloseReason>,
-    ended: bool,
-    /// The watch list, sorted.
-    watching: Vec<UserRef>,
-    /// Those of the watched users whose latest state is yet to be sent, sorted.
-    dirty: Vec<UserRef>,
-    replies: VecDeque<Bytes>,
-    /// Those of the watched users whom the store could not be asked about, sorted.
-    unanswered: Vec<UserRef>,
-}
-
-/// Small things a client is owed.
-#[derive(Default, Clone, Copy)]
-struct Owed {
-    ping: bool,
-    health: bool,
-    draining: bool,
 }
 
 /// The next thing to do for a client.
@@ -247,70 +218,6 @@ impl Outbox {
         drop(inner);
         if let Some(waker) = waker {
             waker.wake();
-        }
-    }
-}
-
-impl Inner {
-    fn has_room(&self) -> bool {
-        let bytes: usize = self.replies.iter().map(Bytes::len).sum();
-        self.replies.len() < REPLIES_LEN_MAX && bytes < REPLIES_BYTES_MAX
-    }
-
-    fn take_due(&mut self, encode: impl Fn(&[UserRef]) -> Option<Bytes>) -> Option<Due> {
-        if let Some(reason) = self.close.take() {
-            return Some(Due::Close(reason));
-        }
-        if std::mem::take(&mut self.owed.draining) {
-            return Some(Due::Draining);
-        }
-        if std::mem::take(&mut self.owed.health) {
-            return Some(Due::Health);
-        }
-        if let Some(frame) = self.replies.pop_front() {
-            return Some(Due::Frame(frame));
-        }
-        while let Some(users) = self.take_dirty() {
-            if let Some(frame) = encode(&users) {
-                return Some(Due::Frame(frame));
-            }
-        }
-        std::mem::take(&mut self.owed.ping).then_some(Due::Ping)
-    }
-
-    /// The users whose state is to be sent next.
-    fn take_dirty(&mut self) -> Option<Vec<UserRef>> {
-        if self.dirty.is_empty() {
-            self.dirty = Vec::new();
-            return None;
-        }
-        let rest = self.dirty.split_off(self.dirty.len().min(USERS_PER_FRAME));
-        Some(std::mem::replace(&mut self.dirty, rest))
-    }
-
-    /// Only those still watched: a mark may cross an `unwatch`.
-    fn mark(&mut self, user: UserRef) {
-        if self.watching.binary_search(&user).is_err() {
-            return;
-        }
-        if let Err(at) = self.dirty.binary_search(&user) {
-            self.dirty.insert(at, user);
-        }
-    }
-
-    /// Nothing more is owed of users who are not watched any more, so that no client can grow the list.
-    fn drop_unwatched(&mut self) {
-        let watching = &self.watching;
-        self.dirty.retain(|user| watching.binary_search(user).is_ok());
-        self.unanswered.retain(|user| watching.binary_search(user).is_ok());
-    }
-
-    /// These users' latest states are on their way.
-    fn cover(&mut self, users: &[UserRef]) {
-        if !self.dirty.is_empty() && !users.is_empty() {
-            let mut users = users.to_vec();
-            users.sort_unstable();
-            self.dirty.retain(|user| users.binary_search(user).is_err());
         }
     }
 }

@@ -9,7 +9,8 @@ use bytes::Bytes;
 use fastrand::Rng;
 use presence_protocol::{CloseReason, Format, UserId};
 
-use super::{Due, Outbox, REPLIES_LEN_MAX, USERS_PER_FRAME};
+use super::inner::{REPLIES_LEN_MAX, USERS_PER_FRAME};
+use super::{Due, Outbox};
 use crate::clock::Tick;
 use crate::watch::UserRef;
 

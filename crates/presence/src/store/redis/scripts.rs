@@ -1,8 +1,9 @@
 //! The calls: batches in and out of the Lua scripts. The forms of ARGV and results are in the scripts' headers.
 
-use std::collections::{BTreeMap, HashMap};
+mod rows;
+
+use std::collections::BTreeMap;
 use std::sync::Arc;
-use std::time::Duration;
 
 use bytes::Bytes;
 use fred::clients::Client;
@@ -11,19 +12,19 @@ use fred::interfaces::{ClientLike, LuaInterface};
 use fred::types::scripts::Script;
 use fred::types::{MultipleKeys, Value};
 use futures::future::try_join_all;
-use presence_protocol::{Device, StatusText, UserId};
+use presence_protocol::UserId;
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 
 use super::RedisOptions;
-use super::channels::{Address, Channels};
+use super::channels::Channels;
 use super::connect::CALL;
 use super::keys::Keyspace;
-use super::lease::{Known, Leases};
+use super::lease::Leases;
 use super::reach::Contact;
 use crate::store::bucket::bucket_of;
-use crate::store::view::View;
-use crate::store::{Cause, Change, Claim, Contribution, Event, Held, Standing, StoreError};
+use crate::store::{Claim, Event, Standing, StoreError};
+use rows::{ClaimRow, Row, Setup};
 
 macro_rules! script {
     ($file:literal) => {
@@ -201,136 +202,4 @@ pub(super) fn decode<T: DeserializeOwned>(value: Value) -> Result<T, StoreError>
 
 fn nonsense(error: &impl ToString) -> StoreError {
     StoreError::Nonsense(error.to_string())
-}
-
-/// ARGV[1].
-#[derive(Serialize)]
-struct Setup<'a> {
-    prefix: &'a str,
-    gateway: &'a str,
-    ttl_ms: u64,
-    grace_ms: u64,
-    last_seen_ms: u64,
-    away_since_ms: u64,
-    back_ms: u64,
-    answered_ms: u64,
-    sent_ms: u64,
-    born_us: u64,
-    late: HashMap<String, u64>,
-    late_until_ms: u64,
-    good_until_ms: u64,
-    doubt_until_ms: u64,
-    publish: &'static str,
-    channel: String,
-}
-
-impl<'a> Setup<'a> {
-    fn new(options: &'a RedisOptions, contact: Contact, known: Known, address: Address) -> Self {
-        let config = &options.config;
-        let now_ms = known.store_now_ms();
-        let then_ms = |ago: Duration| now_ms.saturating_sub(millis(ago));
-        let trouble =
-            contact.trouble.map(|trouble| (then_ms(trouble.began), then_ms(trouble.ended)));
-        let (since, back): (Vec<u64>, Vec<u64>) = trouble.into_iter().chain(known.away).unzip();
-        Self {
-            prefix: &options.prefix,
-            gateway: &options.gateway,
-            ttl_ms: millis(config.ttl),
-            grace_ms: millis(config.grace),
-            last_seen_ms: millis(config.last_seen),
-            away_since_ms: since.into_iter().min().unwrap_or_default(),
-            back_ms: back.into_iter().max().unwrap_or_default(),
-            answered_ms: then_ms(contact.answered),
-            sent_ms: now_ms,
-            born_us: known.born_us,
-            late: known.late,
-            late_until_ms: known.late_until_ms,
-            good_until_ms: known.good_until_ms,
-            doubt_until_ms: known.doubt_until_ms,
-            publish: address.command(),
-            channel: address.channel,
-        }
-    }
-}
-
-/// A claim as `apply.lua` reads it: written as a list, in this order.
-#[derive(Serialize)]
-struct ClaimRow<'a> {
-    bucket: u16,
-    user: &'a UserId,
-    contribution: String,
-    /// -1 when none was set.
-    status_age_ms: i64,
-    cause: &'static str,
-    hold_ms: u64,
-    due_in_ms: i64,
-    silence_ms: u64,
-    online_ms: u64,
-}
-
-impl<'a> ClaimRow<'a> {
-    fn new(claim: &'a Claim, options: &RedisOptions) -> Self {
-        let hold = claim.cause.hold(options.config.ttl, options.config.grace);
-        let hold = hold.map(|hold| hold.saturating_sub(claim.age));
-        let contribution = claim.contribution.as_ref();
-        let status = contribution.and_then(|contribution| contribution.status.as_ref());
-        Self {
-            bucket: bucket_of(&claim.user),
-            user: &claim.user,
-            contribution: match contribution {
-                _ if claim.cause == Cause::Drained => "drained".to_owned(),
-                Some(contribution) => contribution_line(contribution),
-                None => String::new(),
-            },
-            status_age_ms: status.map_or(-1, |status| millis(status.age).cast_signed()),
-            cause: claim.cause.as_str(),
-            hold_ms: millis(hold.unwrap_or_default()),
-            due_in_ms: claim.due_in_ms(options.config.ttl, options.config.grace),
-            silence_ms: millis(claim.silence),
-            online_ms: contribution.map_or(0, |contribution| millis(contribution.online_for)),
-        }
-    }
-}
-
-/// `<show> <devices> <text>`; `.` stands for nothing, and the text, which may hold blanks, ends the line.
-fn contribution_line(contribution: &Contribution) -> String {
-    let status = contribution.status.as_ref();
-    let show = status.map_or(".", |status| status.show.as_str());
-    let text = status.and_then(|status| status.text.as_ref()).map_or("", StatusText::as_str);
-    let devices: Vec<&str> = contribution.devices.iter().map(Device::as_str).collect();
-    let devices = if devices.is_empty() { ".".to_owned() } else { devices.join(",") };
-    format!("{show} {devices} {text}")
-}
-
-fn millis(duration: Duration) -> u64 {
-    duration.as_millis() as u64
-}
-
-/// What the scripts tell of a user: the view's line, the cause (empty where there is no news), when watchers should see it,
-/// for how many ms more a loss is held back, and the line that is shown until then.
-#[derive(Deserialize)]
-struct Row(UserId, String, String, u64, u64, String);
-
-impl Row {
-    fn standing(self) -> Result<Standing, StoreError> {
-        let Self(user, line, cause, due_ms, hold_ms, before) = self;
-        let held = match before.as_str() {
-            "" => None,
-            before => {
-                Some(Held { remaining: Duration::from_millis(hold_ms), before: view(before)? })
-            }
-        };
-        let change = match cause.as_str() {
-            "" => None,
-            word => {
-                let unknown = || StoreError::Nonsense(format!("the cause {word:?}"));
-                Some(Change { cause: Cause::parse(word).ok_or_else(unknown)?, due_ms })
-            }
-        };
-        Ok(Standing { view: view(&line)?, user, held, change })
-    }
-}
-
-fn view(line: &str) -> Result<View, StoreError> {
-    View::parse_line(line).ok_or_else(|| StoreError::Nonsense(format!("the view {line:?}")))
 }

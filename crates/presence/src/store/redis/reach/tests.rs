@@ -1,0 +1,112 @@
+//! When there is trouble, since when, and for how long it is remembered.
+
+use super::*;
+
+fn unreachable() -> Result<(), StoreError> {
+    Err(StoreError::Unreachable("gone".to_owned()))
+}
+
+#[tokio::test(start_paused = true)]
+async fn trouble_began_with_the_last_answer_before_it_and_is_remembered_for_a_while() {
+    let (reach, second) = (Reach::new(), Duration::from_secs(1));
+    assert_eq!(reach.contact().trouble, None);
+    let _ = reach.note(Ok(()));
+    for _ in 0..3 {
+        tokio::time::advance(second).await;
+        let _ = reach.note(unreachable());
+    }
+    tokio::time::advance(second).await;
+    let _ = reach.note(Ok(()));
+    tokio::time::advance(second).await;
+    let trouble = Trouble { began: 5 * second, ended: second };
+    assert_eq!(reach.contact().trouble, Some(trouble), "until the first answer after it");
+    tokio::time::advance(REMEMBER).await;
+    assert_eq!(reach.contact().trouble, None);
+    reach.reconnected();
+    assert!(reach.contact().trouble.is_some_and(|trouble| trouble.ended.is_zero()));
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_call_that_took_long_is_trouble_while_it_took() {
+    let reach = Reach::new();
+    let slow = reach.call(async {
+        tokio::time::sleep(2 * SLOW).await;
+        Ok(())
+    });
+    slow.await.unwrap();
+    let trouble = Trouble { began: 2 * SLOW, ended: Duration::ZERO };
+    assert_eq!(reach.contact().trouble, Some(trouble));
+}
+
+#[tokio::test(start_paused = true)]
+async fn who_was_stopped_for_long_knows_it_with_the_first_call_after() {
+    let reach = Reach::new();
+    let quick = || reach.call(async { Ok(()) });
+    quick().await.unwrap();
+    tokio::time::advance(STOPPED).await;
+    quick().await.unwrap();
+    assert_eq!(reach.contact().trouble, None);
+    tokio::time::advance(2 * STOPPED).await;
+    quick().await.unwrap();
+    let trouble = Trouble { began: 2 * STOPPED, ended: Duration::ZERO };
+    assert_eq!(reach.contact().trouble, Some(trouble));
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_stall_is_seen_while_calls_wait_and_for_a_moment_after() {
+    let reach = Reach::new();
+    let quick = reach.call(async { Ok(()) });
+    quick.await.unwrap();
+    assert!(!reach.has_stalled());
+    let held_up = reach.call(async {
+        tokio::time::sleep(2 * STALL).await;
+        assert!(reach.has_stalled(), "while it waits");
+        Ok(())
+    });
+    held_up.await.unwrap();
+    assert!(reach.has_stalled(), "what others had to say is still on its way");
+    tokio::time::advance(STALL_CATCH_UP + Duration::from_millis(1)).await;
+    assert!(!reach.has_stalled());
+    drop(reach.call(std::future::pending::<Result<(), StoreError>>()));
+    assert!(!reach.has_stalled());
+    assert!(reach.waiting.lock().is_empty(), "also of what was given up");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_refusal_is_trouble_and_no_loss_of_the_way() {
+    let reach = Reach::new();
+    let _ = reach.note::<()>(Err(StoreError::Refused("it is full".to_owned())));
+    assert!(reach.contact().trouble.is_some());
+    let _ = reach.note(Ok(()));
+    let recovered = tokio::time::timeout(Duration::from_secs(1), reach.recovered()).await;
+    assert!(recovered.is_err());
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_connection_without_answers_is_given_up_once_and_the_next_has_its_time() {
+    let reach = Reach::new();
+    let moment = Duration::from_millis(1);
+    tokio::time::advance(GIVE_UP_AFTER).await;
+    let _ = reach.note(Ok(()));
+    tokio::time::advance(GIVE_UP_AFTER).await;
+    let _ = reach.note(unreachable());
+    assert!(!reach.gives_up());
+    tokio::time::advance(moment).await;
+    assert!(reach.gives_up());
+    tokio::time::advance(GIVE_UP_AFTER).await;
+    assert!(!reach.gives_up());
+    tokio::time::advance(moment).await;
+    assert!(reach.gives_up());
+}
+
+#[tokio::test(start_paused = true)]
+async fn the_first_success_after_failures_is_a_recovery_and_the_second_is_none() {
+    let reach = Reach::new();
+    let _ = reach.note(Ok(()));
+    let _ = reach.note(unreachable());
+    let _ = reach.note(Ok(()));
+    reach.recovered().await;
+    let _ = reach.note(Ok(()));
+    let second = tokio::time::timeout(Duration::from_secs(1), reach.recovered()).await;
+    assert!(second.is_err());
+}
