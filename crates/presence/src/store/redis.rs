@@ -174,8 +174,7 @@ impl Store for RedisStore {
     }
 
     async fn renew(&self) -> Result<Pulse, StoreError> {
-        let renewal = async { self.scripts.leases.renew(&self.client, self.reach.contact()).await };
-        let renewed = self.reach.call(renewal).await;
+        let renewed = self.reach.call(self.scripts.leases.renew(&self.client)).await;
         if renewed.is_err() && self.reach.gives_up() {
             connect::replace_connection(&self.client).await;
         }

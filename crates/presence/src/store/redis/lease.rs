@@ -15,7 +15,7 @@ use serde::Deserialize;
 use tokio::time::{Instant, timeout};
 
 use super::RedisOptions;
-use super::reach::{Contact, REMEMBER};
+use super::reach::REMEMBER;
 use super::scripts::{decode, run};
 use crate::config::Config;
 use crate::store::{Lapse, Pulse, StoreError};
@@ -114,21 +114,8 @@ impl Leases {
     }
 
     /// Renews the lease. Answers what is new.
-    pub(super) async fn renew(
-        &self,
-        client: &Client,
-        contact: Contact,
-    ) -> Result<Pulse, StoreError> {
-        let now_ms = self.now_ms();
-        let trouble = contact.trouble.filter(|_| now_ms > 0);
-        let ago = |time: Option<Duration>| time.map_or(0, |ago| now_ms.saturating_sub(millis(ago)));
-        let numbers = [
-            millis(self.good_for),
-            millis(FORGET),
-            now_ms,
-            ago(trouble.map(|trouble| trouble.began)),
-            ago(trouble.map(|trouble| trouble.ended)),
-        ];
+    pub(super) async fn renew(&self, client: &Client) -> Result<Pulse, StoreError> {
+        let numbers = [millis(self.good_for), millis(FORGET), self.now_ms()];
         let mut arguments = vec![Bytes::from(self.gateway.clone())];
         arguments.extend(numbers.map(|number| Bytes::from(number.to_string())));
         let call = run(client, &self.script, self.key.clone(), arguments);

@@ -14,6 +14,8 @@
 -- ARGV[1] is a MessagePack map: prefix, gateway, ttl_ms, grace_ms, last_seen_ms, publish (PUBLISH or SPUBLISH), channel,
 --   and
 --   away_since_ms, back_ms  while the store has only just come back: from when to when it was away; else 0;
+--   came_after  { since_ms, back_ms } of the same of which this gateway was only told, since it came after; else 0, 0: it has
+--               nothing of its own that it could not tell meanwhile;
 --   sent_ms, answered_ms    when the call was sent, and when its sender was answered last before, by this clock: of one
 --               that had to wait, the sender could not know yet that the store was away;
 --   born_us     since when the store remembers: the version of a user of whom it has no trace;
@@ -42,7 +44,12 @@ if stale then
   back_ms = now_ms
 end
 local return_until = back_ms > 0 and back_ms + RETURN_MS or 0
-local forgive_until = math.max(back_ms > 0 and back_ms + FORGIVE_MS or 0, setup.doubt_until_ms)
+local revive_since, revive_until = away_since_ms, return_until
+if setup.came_after[2] > 0 then
+  revive_since = away_since_ms > 0 and math.min(away_since_ms, setup.came_after[1]) or setup.came_after[1]
+  revive_until = math.max(return_until, setup.came_after[2] + RETURN_MS)
+end
+local forgive_until = math.max(math.max(back_ms, setup.came_after[2]) + FORGIVE_MS, setup.doubt_until_ms)
 -- For how long this call vouches: one that had to wait may be that of a gateway that died meanwhile.
 local vouch_ms = stale and math.max(setup.ttl_ms - waited_ms, math.min(FORGIVE_MS, setup.ttl_ms)) or setup.ttl_ms
 
@@ -96,8 +103,8 @@ local function load_record(bucket, user)
     return { view = parse(stored), hold_until = 0 }
   end
   local record = { view = parse(view), hold_until = tonumber(hold_until) }
-  if record.hold_until > away_since_ms and return_until > now_ms then
-    record.hold_until = math.max(record.hold_until, return_until)
+  if record.hold_until > revive_since and revive_until > now_ms then
+    record.hold_until = math.max(record.hold_until, revive_until)
   end
   if record.hold_until > now_ms then
     record.before = parse(before)

@@ -24,6 +24,7 @@ pub(super) struct Setup<'a> {
     last_seen_ms: u64,
     away_since_ms: u64,
     back_ms: u64,
+    came_after: (u64, u64),
     answered_ms: u64,
     sent_ms: u64,
     born_us: u64,
@@ -45,17 +46,15 @@ impl<'a> Setup<'a> {
         let config = &options.config;
         let now_ms = known.store_now_ms();
         let then_ms = |ago: Duration| now_ms.saturating_sub(millis(ago));
-        let trouble =
-            contact.trouble.map(|trouble| (then_ms(trouble.began), then_ms(trouble.ended)));
-        let (since, back): (Vec<u64>, Vec<u64>) = trouble.into_iter().chain(known.away).unzip();
         Self {
             prefix: &options.prefix,
             gateway: &options.gateway,
             ttl_ms: millis(config.ttl),
             grace_ms: millis(config.grace),
             last_seen_ms: millis(config.last_seen),
-            away_since_ms: since.into_iter().min().unwrap_or_default(),
-            back_ms: back.into_iter().max().unwrap_or_default(),
+            away_since_ms: contact.trouble.map_or(0, |trouble| then_ms(trouble.began)),
+            back_ms: contact.trouble.map_or(0, |trouble| then_ms(trouble.ended)),
+            came_after: known.away.unwrap_or_default(),
             answered_ms: then_ms(contact.answered),
             sent_ms: now_ms,
             born_us: known.born_us,
