@@ -95,7 +95,6 @@ fn age_by(world: &World, gateway: &Gateway, vouch: Duration, lease: Duration) {
     let (bucket, _) = keys.user.split_once(":user:").expect("a user's key");
     let ago = |age: Duration| (gateway.store().now_ms() - age.as_millis() as u64).to_string();
     let redis = shared_server(Kind::Redis);
-    redis.cli(&["DEL", &keys.user]);
     redis.cli(&["HSET", &format!("{bucket}:gateways"), gateway.store().gateway(), &ago(vouch)]);
     let leases = format!("{}:leases", world.prefix());
     redis.cli(&["HSET", &leases, gateway.store().gateway(), &ago(lease)]);
@@ -108,6 +107,7 @@ async fn who_is_on_a_gateway_with_a_good_lease_is_not_lost_though_nobody_could_v
     let living = world.gateway("living").await;
     living.join("ana", "ios").await;
     age_by(&world, &living, Duration::from_mins(5), Duration::ZERO);
+    delete_key(&world);
     // It came when all was over, and knows of no trouble.
     let fresh = world.gateway("fresh").await;
     let ana = fresh.look("ana").await;
@@ -158,11 +158,29 @@ async fn a_gateway_that_finds_all_others_late_waits_whether_they_live() {
     let late = world.gateway("late").await;
     late.join("ana", "ios").await;
     age_by(&world, &late, Duration::from_mins(5), Duration::from_mins(5));
+    delete_key(&world);
     let fresh = world.gateway("fresh").await;
     let ana = fresh.look("ana").await;
     assert!(ana.shown().is_online(), "{ana:?}");
     let gone = |standing: &Standing| !standing.shown().is_online();
     fresh.look_until("nobody came", "ana", gone).await;
+}
+
+fn delete_key(world: &World) {
+    shared_server(Kind::Redis).cli(&["DEL", &keys_of(world.prefix(), &user("ana")).user]);
+}
+
+#[tokio::test]
+async fn the_part_of_a_dead_gateway_does_not_live_on_by_a_place_that_another_keeps() {
+    let world = World::new(Kind::Redis, slow());
+    let (dead, drained) = (world.gateway("dead").await, world.gateway("drained").await);
+    dead.join("ana", "ios").await;
+    drained.join("ana", "ios").await;
+    drained.leave("ana", Cause::Drained).await;
+    age_by(&world, &dead, Duration::from_mins(5), Duration::from_mins(5));
+    renew(&drained).await;
+    let ana = drained.look("ana").await;
+    assert!(!ana.view.is_online() && ana.shown().is_online(), "held for the place: {ana:?}");
 }
 
 #[tokio::test]

@@ -82,7 +82,7 @@ for _, claim in ipairs(claims) do
   end
   local hold_until = hold_ms > 0 and now_ms + hold_ms or 0
   if cause ~= 'joined' and cause ~= 'status' then
-    hold_until = math.max(hold_until, return_until, place_kept_until(contributions))
+    hold_until = math.max(hold_until, return_until, place_kept_until(contributions, setup.gateway))
   end
   local view = merge(contributions)
   if record.view.state == 'offline' and record.view.gateways ~= '.' then

@@ -300,11 +300,11 @@ local function last_alive(bucket, view)
   return last
 end
 
--- Until when the place of a user is kept by gateways that drain; 0 when by none.
-local function place_kept_until(contributions)
+-- Until when the place of a user is kept by gateways that drain (but one); 0 when by none.
+local function place_kept_until(contributions, but)
   local kept = 0
   for gateway, contribution in pairs(contributions) do
-    if gateway ~= setup.gateway then
+    if gateway ~= but then
       kept = math.max(kept, kept_until(contribution) or 0)
     end
   end
@@ -320,15 +320,16 @@ local function restore(bucket, user, record)
 end
 
 -- A user of whom nobody vouches any more, or not all that did: brings the record up to the truth, and answers the row
--- that tells of it, if there is any. The usual case, a living user of one gateway, costs one EXISTS.
+-- that tells of it, if there is any. The usual case, a living user of one gateway, costs one HLEN.
 local function settle(bucket, user, record)
   if record.view.gateways == '.' then
     return record.is_new and restore(bucket, user, record)
   end
   local contributions, _, lapsed = {}, nil, nil
-  if call('EXISTS', key(bucket, 'user', user)) == 0 then
+  local parts = call('HLEN', key(bucket, 'user', user))
+  if parts == 0 then
     lapsed = last_alive(bucket, record.view)
-  elseif string.find(record.view.gateways, ',', 1, true) then
+  elseif parts > 1 or string.find(record.view.gateways, ',', 1, true) then
     contributions, _, lapsed = load_contributions(bucket, user)
   end
   if not lapsed then
