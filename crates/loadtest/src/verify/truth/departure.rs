@@ -6,9 +6,6 @@ use crate::verify::truth::{Cause, Departure, Excuse, HEAL, PROMPT, Rules, is_dea
 /// A TCP connection that breaks because of a kill breaks at most so long after it.
 const BREAK_MAX: Us = 2_000_000;
 
-/// Within so long an empty Redis is told of all sessions. Who leaves before leaves no trace in it.
-const TELL_MAX: Us = 1_500_000;
-
 /// The close code of a session that was silent for the TTL.
 const NO_HEARTBEAT: u16 = 4004;
 
@@ -76,7 +73,7 @@ impl Rules {
                 departure.not_before = fault.from.after.max(start);
             }
             let untold = fault.kind == FaultKind::RedisKill
-                && is_around(fault, start.saturating_sub(TELL_MAX), start);
+                && is_around(fault, start.saturating_sub(HEAL), start);
             if untold {
                 departure.not_before = departure.not_before.min(start.max(fault.until()));
             }

@@ -264,10 +264,10 @@ impl Record {
             view.since = hold.before.since;
         }
         let hold = match turn.hold_until.filter(|until| *until > now) {
-            Some(until) => {
-                let before = pending.map_or_else(|| self.view.clone(), |hold| hold.before);
-                Some(Box::new(Hold { until, before }))
-            }
+            Some(until) => Some(Box::new(pending.map_or_else(
+                || Hold { until, before: self.view.clone() },
+                |hold| Hold { until: until.max(hold.until), before: hold.before },
+            ))),
             None if turn.change.cause == Cause::Joined && returning => pending,
             None => None,
         };

@@ -14,7 +14,7 @@ use crate::store::StoreError;
 
 /// What the scripts do to keys.
 const ON_KEYS: [&str; 10] =
-    ["get", "set", "exists", "hset", "hsetnx", "hget", "hgetall", "hdel", "pexpire", "pexpireat"];
+    ["get", "set", "hset", "hlen", "hsetnx", "hget", "hgetall", "hdel", "pexpire", "pexpireat"];
 
 /// A command as it could be sent, and what allows it.
 struct Need {

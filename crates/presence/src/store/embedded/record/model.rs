@@ -100,8 +100,9 @@ impl Model {
         } else if new == shown {
             None
         } else if until > now && shown.0 == Availability::Online {
+            let owed = held.as_ref().map_or(until, |held| held.until.max(until));
             let on = held.map_or(before, |held| held.on);
-            Some(Held { until, look: shown, on })
+            Some(Held { until: owed, look: shown, on })
         } else {
             // Who comes back piece by piece stays held.
             held.filter(|_| cause == Cause::Joined && both_online)

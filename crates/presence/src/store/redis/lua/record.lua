@@ -256,7 +256,7 @@ local function commit(bucket, user, record, view, change)
     end
     if change.hold_until > now_ms then
       record.before = hold or old
-      record.hold_until = change.hold_until
+      record.hold_until = math.max(record.hold_until, change.hold_until)
     elseif not (hold and change.cause == 'joined' and hold.state == 'online' and view.state == 'online') then
       record.before, record.hold_until = nil, 0
     end

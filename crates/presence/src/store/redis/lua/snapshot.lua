@@ -12,7 +12,7 @@ local rows = {}
 local function plain_line(bucket, user)
   local stored = call('GET', key(bucket, 'seen', user))
   if not stored then
-    return call('EXISTS', key(bucket, 'user', user)) == 0 and NO_TRACE
+    return call('HLEN', key(bucket, 'user', user)) == 0 and NO_TRACE
   end
   local gateways = string.match(stored, '^%d+ %a+ %S+ %S+ %S+ ([^ ,]+) [^\n]*$')
   if gateways and (gateways == '.' or call('HLEN', key(bucket, 'user', user)) == 1) then

@@ -87,6 +87,8 @@ impl<'a> ClaimRow<'a> {
     pub(super) fn new(claim: &'a Claim, options: &RedisOptions) -> Self {
         let hold = claim.cause.hold(options.config.ttl, options.config.grace);
         let hold = hold.map(|hold| hold.saturating_sub(claim.age));
+        // An age is a difference of whole milliseconds, and may be one too many.
+        let rounding = u64::from(!claim.age.is_zero());
         let contribution = claim.contribution.as_ref();
         let status = contribution.and_then(|contribution| contribution.status.as_ref());
         Self {
@@ -99,7 +101,7 @@ impl<'a> ClaimRow<'a> {
             },
             status_age_ms: status.map_or(-1, |status| millis(status.age).cast_signed()),
             cause: claim.cause.as_str(),
-            hold_ms: millis(hold.unwrap_or_default()),
+            hold_ms: hold.filter(|hold| !hold.is_zero()).map_or(0, |hold| millis(hold) + rounding),
             due_in_ms: claim.due_in_ms(options.config.ttl, options.config.grace),
             silence_ms: millis(claim.silence),
             online_ms: contribution.map_or(0, |contribution| millis(contribution.online_for)),
