@@ -33,7 +33,7 @@ const LATE_HALVES: u32 = 5;
 /// Within so long after the store came back, the living have renewed their leases: a second or two to connect again.
 const DOUBT_TIME: Duration = Duration::from_millis(2500);
 
-/// For so long a gateway that has just come counts the trouble of others, which it cannot have had, as its own.
+/// For so long a gateway that has just come forgives for a store that was away before it came.
 const NEWCOMER_TIME: Duration = Duration::from_secs(6);
 
 /// How much longer than planned it may take from one renewal to the next: a dead gateway may have lived for so long
