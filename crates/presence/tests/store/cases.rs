@@ -68,7 +68,8 @@ pub(crate) async fn a_closed_socket_is_held_back_for_the_grace(world: World) {
         assert!(!standing.view.is_online());
         assert_eq!(standing.shown(), &before);
         let remaining = standing.held.expect("it is held back").remaining;
-        assert!(remaining <= world.config.grace / 2, "{remaining:?}");
+        // A store may count in whole milliseconds, and then rounds up.
+        assert!(remaining <= world.config.grace / 2 + Duration::from_millis(1), "{remaining:?}");
         assert!(remaining > world.config.grace / 4, "{remaining:?}");
     }
 }
