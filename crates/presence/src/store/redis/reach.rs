@@ -14,7 +14,7 @@ use crate::store::StoreError;
 pub(super) const REMEMBER: Duration = Duration::from_secs(5);
 
 /// Trouble that begins within so long after the last is the same: holds that the last one revived have not ended yet.
-const GOES_ON: Duration = Duration::from_secs(3);
+const GOES_ON: Duration = Duration::from_secs(4);
 
 /// A call that took so long waited for a Redis that was stopped.
 const SLOW: Duration = Duration::from_secs(1);

@@ -27,7 +27,7 @@
 --
 -- After the store was away, what gateways had to tell it comes in any order. Within RETURN_MS they have told it: until then
 -- losses and byes are held back, since the user may be on another gateway as well, and so are losses whose hold ended
--- meanwhile, since nobody could come back. Living gateways could not vouch either: for FORGIVE_MS nobody has lapsed.
+-- meanwhile, since nobody could come back. Living gateways could not vouch either: until then nobody has lapsed.
 
 local call = redis.call
 local setup = cmsgpack.unpack(ARGV[1])
@@ -35,7 +35,7 @@ local time = call('TIME')
 local now_us = time[1] * 1000000 + time[2]
 local now_ms = math.floor(now_us / 1000)
 local news = {}
-local STALE_MS, RETURN_MS, FORGIVE_MS = 1000, 3000, 4000
+local STALE_MS, RETURN_MS = 1000, 4000
 local waited_ms = setup.sent_ms > 0 and now_ms - setup.sent_ms or 0
 local stale = waited_ms > STALE_MS
 local away_since_ms, back_ms = setup.away_since_ms, setup.back_ms
@@ -49,9 +49,9 @@ if setup.came_after[2] > 0 then
   revive_since = away_since_ms > 0 and math.min(away_since_ms, setup.came_after[1]) or setup.came_after[1]
   revive_until = math.max(return_until, setup.came_after[2] + RETURN_MS)
 end
-local forgive_until = math.max(math.max(back_ms, setup.came_after[2]) + FORGIVE_MS, setup.doubt_until_ms)
+local forgive_until = math.max(math.max(back_ms, setup.came_after[2]) + RETURN_MS, setup.doubt_until_ms)
 -- For how long this call vouches: one that had to wait may be that of a gateway that died meanwhile.
-local vouch_ms = stale and math.max(setup.ttl_ms - waited_ms, math.min(FORGIVE_MS, setup.ttl_ms)) or setup.ttl_ms
+local vouch_ms = stale and math.max(setup.ttl_ms - waited_ms, math.min(RETURN_MS, setup.ttl_ms)) or setup.ttl_ms
 
 local function integer(number)
   return string.format('%.0f', number)
