@@ -15,7 +15,8 @@ pub struct Config {
     pub last_seen: Duration,
     /// The longest watch list of one session.
     pub watch_len_max: usize,
-    /// How often all watched users are compared with the store, as a slow background sweep.
+    /// The pause between slow background sweeps, which compare all watched users with the store: 250 a second, where there
+    /// are more than one batch of them.
     pub sweep: Duration,
 }
 

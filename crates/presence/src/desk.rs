@@ -17,7 +17,6 @@ use tracing::debug;
 
 use crate::engine::Core;
 use crate::outbox::{ConnId, Outbox};
-use crate::reading::read;
 use crate::store::Standing;
 use crate::watch::UserRef;
 
@@ -223,7 +222,7 @@ fn begin_query(
 
 async fn finish(core: &Arc<Core>, outbox: &Arc<Outbox>, open: Open) {
     let (Open::Watch { unknown, .. } | Open::Query { unknown, .. }) = &open;
-    let read = read(core, unknown).await;
+    let read = core.reads.ask(unknown.clone()).await;
     match (open, read) {
         (Open::Watch { asked, id, .. }, Ok(_)) => answer_watch(core, outbox, &asked, id.as_ref()),
         (open @ Open::Query { .. }, Ok(standings)) => answer_query(core, outbox, open, &standings),
@@ -256,7 +255,7 @@ async fn tell_when_known(core: Arc<Core>, outbox: Arc<Outbox>) {
         let users = outbox.unanswered();
         let unknown = core.table.unknown_of(&users);
         // Some may have become known meanwhile, since others asked.
-        let known = unknown.is_empty() || read(&core, &unknown).await.is_ok();
+        let known = core.reads.ask(unknown).await.is_ok();
         if users.is_empty() || known && !outbox.answer(&users) {
             return;
         }

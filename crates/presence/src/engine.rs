@@ -19,7 +19,7 @@ use crate::grace::Grace;
 use crate::health::{self, Health};
 use crate::metrics::Metrics;
 use crate::outbox::{ConnId, Outbox, Outboxes};
-use crate::reading::read;
+use crate::reads::{self, Reads};
 use crate::reconcile::{self, Reconciler};
 use crate::roster::{Effect, Roster};
 use crate::session::Session;
@@ -64,6 +64,7 @@ pub(crate) struct Core {
     pub(crate) grace: Mutex<Grace>,
     pub(crate) grace_changed: Notify,
     pub(crate) reconciler: Reconciler,
+    pub(crate) reads: Reads,
     pub(crate) table: WatchTable,
     /// For how long a drain spreads reconnects, in ms; 0 while not draining.
     drain_spread_ms: AtomicU64,
@@ -87,6 +88,7 @@ impl Presence {
             grace: Mutex::default(),
             grace_changed: Notify::new(),
             reconciler: Reconciler::default(),
+            reads: Reads::default(),
             table,
             drain_spread_ms: AtomicU64::new(0),
             tasks: Mutex::default(),
@@ -97,6 +99,8 @@ impl Presence {
         core.spawn(wheel::run(core.clone()));
         core.spawn(health::run(core.clone()));
         core.spawn(reconcile::run(core.clone()));
+        core.spawn(reconcile::sweep(core.clone()));
+        core.spawn(reads::run(core.clone()));
         Self { core }
     }
 
@@ -111,7 +115,7 @@ impl Presence {
         let known: Vec<_> = users.iter().map(|user| self.core.table.state(user)).collect();
         let unknown = users.iter().zip(&known).filter(|(_, known)| known.is_none());
         let unknown: Vec<UserId> = unknown.map(|(user, _)| user.clone()).collect();
-        let mut read = read(&self.core, &unknown).await?.into_iter();
+        let mut read = self.core.reads.ask(unknown).await?.into_iter();
         let answer = users.into_iter().zip(known).map(|(user, known)| {
             let read = || Some(read.next()?.shown().to_state(user.clone()));
             known.or_else(read).unwrap_or_else(|| UserState::never_seen(user))

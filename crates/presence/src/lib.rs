@@ -27,6 +27,7 @@ pub mod store;
 
 mod grace;
 mod reading;
+mod reads;
 mod reconcile;
 mod relay;
 

@@ -9,7 +9,7 @@ use std::time::Duration;
 
 use presence_protocol::UserId;
 use tokio::sync::mpsc;
-use tokio::time::{Instant, interval_at, sleep, sleep_until};
+use tokio::time::{Instant, sleep, sleep_until};
 use tracing::{debug, info};
 
 use crate::engine::Core;
@@ -36,16 +36,12 @@ enum Turn {
     Due,
     /// Users whose keys expired are to be read.
     Gathered,
-    /// Time for the slow background sweep.
-    Sweep,
     /// The store is gone for good.
     Over,
 }
 
 /// Relays for as long as the engine lives.
 pub(crate) async fn run(core: Arc<Core>, mut events: mpsc::Receiver<Event>) {
-    let sweep = core.config.sweep.mul_f64(0.9 + 0.2 * fastrand::f64());
-    let mut sweeps = interval_at(Instant::now() + sweep, sweep);
     let mut expired = Expired::default();
     loop {
         let due = core.grace.lock().next_due();
@@ -57,13 +53,11 @@ pub(crate) async fn run(core: Arc<Core>, mut events: mpsc::Receiver<Event>) {
                 Turn::Gathered
             }
             () = core.grace_changed.notified() => continue,
-            _ = sweeps.tick() => Turn::Sweep,
         };
         match turn {
             Turn::Event(event) => hear(&core, &mut expired, event),
             Turn::Due => confirm_due(&core),
             Turn::Gathered => core.spawn(confirm(core.clone(), expired.take())),
-            Turn::Sweep => core.reconciler.ask(Instant::now()),
             Turn::Over => return,
         }
     }

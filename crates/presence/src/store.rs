@@ -270,7 +270,7 @@ pub enum Event {
 }
 
 /// Why a store call failed. The call may or may not have taken effect.
-#[derive(Debug, thiserror::Error)]
+#[derive(Debug, Clone, thiserror::Error)]
 pub enum StoreError {
     /// The store did not answer in time, or the connection is down.
     #[error("the store is out of reach: {0}")]

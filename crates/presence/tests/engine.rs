@@ -13,5 +13,7 @@ mod histories;
 mod outages;
 #[path = "engine/races.rs"]
 mod races;
+#[path = "engine/reads.rs"]
+mod reads;
 #[path = "engine/slow.rs"]
 mod slow;

@@ -1,7 +1,7 @@
 //! A store that takes its time, in front of one that does not.
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering::Relaxed};
 use std::time::Duration;
 
 use async_trait::async_trait;
@@ -13,6 +13,10 @@ use tokio::time::sleep;
 pub(crate) struct Slow {
     pub(crate) store: Arc<dyn Store>,
     pub(crate) is_first: AtomicBool,
+    /// How long every look-up takes.
+    pub(crate) snapshot_time: Duration,
+    /// How many look-ups there were.
+    pub(crate) snapshots: AtomicUsize,
     /// How long it takes before claims are taken over.
     pub(crate) apply_time: Duration,
     /// The first look-up is read at once, and answered when this is notified.
@@ -24,9 +28,15 @@ pub(crate) struct Slow {
 impl Slow {
     /// Not slow yet.
     pub(crate) fn new(store: Arc<dyn Store>) -> Self {
-        let is_first = AtomicBool::new(true);
-        let has_stalled = AtomicBool::new(false);
-        Self { store, is_first, apply_time: Duration::ZERO, first_answer: None, has_stalled }
+        Self {
+            store,
+            is_first: AtomicBool::new(true),
+            snapshot_time: Duration::ZERO,
+            snapshots: AtomicUsize::new(0),
+            apply_time: Duration::ZERO,
+            first_answer: None,
+            has_stalled: AtomicBool::new(false),
+        }
     }
 }
 
@@ -42,6 +52,8 @@ impl Store for Slow {
     }
 
     async fn snapshot(&self, users: Vec<UserId>) -> Result<Vec<Standing>, StoreError> {
+        self.snapshots.fetch_add(1, Relaxed);
+        sleep(self.snapshot_time).await;
         let standings = self.store.snapshot(users).await;
         if let Some(let_go) =
             self.first_answer.as_ref().filter(|_| self.is_first.swap(false, Relaxed))

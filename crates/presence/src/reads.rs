@@ -1,0 +1,95 @@
+//! Reads for sessions and for the backend, gathered into few calls.
+//!
+//! As with claims there is no fixed wait: an idle gateway asks at once, a busy one gathers the next batch while others
+//! are in flight. A thousand sign-ins a second that each name a few unknown users are then some ten calls, and none waits in
+//! the store behind a thousand others until its time is up.
+
+use std::collections::VecDeque;
+use std::sync::Arc;
+
+use futures::StreamExt;
+use futures::stream::FuturesUnordered;
+use parking_lot::Mutex;
+use presence_protocol::UserId;
+use tokio::sync::{Notify, oneshot};
+
+use crate::engine::Core;
+use crate::reading::read;
+use crate::store::{BATCH_LEN_MAX, Standing, StoreError};
+
+/// Enough to keep the store busy while an answer is on its way; what comes meanwhile goes together.
+const IN_FLIGHT_MAX: usize = 4;
+
+/// Where reads wait to be asked together.
+#[derive(Default)]
+pub(crate) struct Reads {
+    waiting: Mutex<VecDeque<Waiting>>,
+    arrived: Notify,
+}
+
+struct Waiting {
+    users: Vec<UserId>,
+    answer: oneshot::Sender<Result<Vec<Standing>, StoreError>>,
+}
+
+impl Reads {
+    /// Where these users stand, in the order asked.
+    pub(crate) async fn ask(&self, users: Vec<UserId>) -> Result<Vec<Standing>, StoreError> {
+        if users.is_empty() {
+            return Ok(Vec::new());
+        }
+        let (answer, answered) = oneshot::channel();
+        self.waiting.lock().push_back(Waiting { users, answer });
+        self.arrived.notify_one();
+        answered.await.unwrap_or_else(|_| Err(StoreError::Unreachable("it was closed".to_owned())))
+    }
+
+    /// The next that go together: a full batch, or as many as there are. None when there are none.
+    fn take_batch(&self) -> Option<Vec<Waiting>> {
+        let mut waiting = self.waiting.lock();
+        let (mut batch, mut users) = (Vec::new(), 0);
+        while users < BATCH_LEN_MAX
+            && let Some(next) = waiting.pop_front()
+        {
+            users += next.users.len();
+            batch.push(next);
+        }
+        (!batch.is_empty()).then_some(batch)
+    }
+}
+
+/// Asks for what waits, for as long as the engine lives.
+pub(crate) async fn run(core: Arc<Core>) {
+    let mut in_flight = FuturesUnordered::new();
+    loop {
+        while in_flight.len() < IN_FLIGHT_MAX
+            && let Some(batch) = core.reads.take_batch()
+        {
+            in_flight.push(answer(&core, batch));
+        }
+        tokio::select! {
+            Some(()) = in_flight.next() => {}
+            () = core.reads.arrived.notified() => {}
+        }
+    }
+}
+
+async fn answer(core: &Core, batch: Vec<Waiting>) {
+    let users: Vec<UserId> = batch.iter().flat_map(|asked| &asked.users).cloned().collect();
+    match read(core, &users).await {
+        Ok(standings) => {
+            let mut standings = standings.into_iter();
+            for Waiting { users, answer } in batch {
+                // A call for the backend that was given up needs no answer.
+                let _ = answer.send(Ok(standings.by_ref().take(users.len()).collect()));
+            }
+        }
+        Err(error) => {
+            // Those behind would wait as long for as little, and are to be told soon.
+            let behind = std::mem::take(&mut *core.reads.waiting.lock());
+            for Waiting { answer, .. } in batch.into_iter().chain(behind) {
+                let _ = answer.send(Err(error.clone()));
+            }
+        }
+    }
+}
