@@ -1,33 +1,37 @@
-//! A load tester for the presence gateway: many thousand sockets from one small process.
+//! A load tester for the presence gateway: a million sockets from some processes of one machine or
+//! several.
 //!
-//! Open loop: what is sent, and when, is fixed before the run and does not wait for the server, so
+//! Open loop: what is done, and when, is fixed before the run and does not wait for the server, so
 //! that a slow server shows as latency and not as a smaller load. The one thing it measures of
 //! itself is how late it was; when that is large, the other numbers are not the server's.
 //!
-//! Read in this order: `args` and `plan` (what to do, and whether this machine can), `schedule`
-//! (when), `run` (does it), `sources`, `dial` and `connection` (one socket), `beat` (its
-//! heartbeats), `views` (what it knows), `tally` (what happened), `report` (what is told of it).
-//! `verify` is the other command: the promise check, with its own guide.
+//! Read in this order: `args`, `scenario`, `contacts` and `plan` (what to do, and whether this
+//! machine can), `coordinator` (who does it), `wire` (what is said between processes), `worker`
+//! (does it), `sources`, `ledger` (what is true), `measures` (what happened), `report` (what is told
+//! of it). `verify` is the other command: the promise check, with its own guide, and with `dial` and
+//! `tally`.
 
 pub mod args;
+mod contacts;
 mod limits;
 mod plan;
-mod schedule;
+mod scenario;
 
-mod run;
+mod coordinator;
+mod wire;
+mod worker;
 
-mod beat;
-mod connection;
-mod dial;
+mod failure;
+mod ledger;
 mod sources;
 mod token;
-mod views;
 
+mod measures;
 mod process;
-mod progress;
 mod report;
-mod tally;
 
+mod dial;
+mod tally;
 mod verify;
 
 use std::fs::File;
@@ -43,18 +47,16 @@ use serde::Serialize;
 pub fn execute(cli: Cli) -> Result<ExitCode> {
     match cli.command {
         Command::Run(args) => run_once(&args),
+        Command::Worker(args) => worker::work(&args),
         Command::Verify(args) => verify::verify(&args),
     }
 }
 
 fn run_once(args: &RunArgs) -> Result<ExitCode> {
     let plan = Plan::of(args)?;
-    let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build()?;
-    let report = runtime.block_on(run::run(plan))?;
-    // The sockets close with the runtime, after the report was made.
-    runtime.shutdown_background();
+    let report = coordinator::run(&plan)?;
     print!("{}", report.table());
-    if let Some(path) = &args.json {
+    if let Some(path) = &plan.json {
         write_json(&report, path).with_context(|| format!("writing {}", path.display()))?;
     }
     Ok(if report.is_clean() { ExitCode::SUCCESS } else { ExitCode::FAILURE })

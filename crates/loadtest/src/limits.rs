@@ -34,27 +34,40 @@ impl Limits {
         })
     }
 
-    /// What falls short for so many connections from so many addresses, one sentence each.
+    /// How many connections one process can hold.
+    pub(crate) fn connections_max(&self) -> u64 {
+        self.open_files_max.saturating_sub(OPEN_FILES_ELSEWHERE)
+    }
+
+    /// What falls short for so many connections of one process, one sentence each.
     pub(crate) fn shortfalls(&self, connections: u32, addresses: u32) -> Vec<String> {
-        let mut shortfalls = Vec::new();
+        let files = self.files_shortfall(connections);
+        files.into_iter().chain(self.ports_shortfall(connections, addresses)).collect()
+    }
+
+    /// What falls short of open files, if anything does.
+    pub(crate) fn files_shortfall(&self, connections: u32) -> Option<String> {
         let files_needed = u64::from(connections) + OPEN_FILES_ELSEWHERE;
-        if files_needed > self.open_files_max {
-            shortfalls.push(format!(
-                "{connections} connections need {files_needed} open files, and this process may \
+        (files_needed > self.open_files_max).then(|| {
+            format!(
+                "{connections} connections need {files_needed} open files, and one process may \
                  have {} (ulimit -Hn): use at most {} connections, or several processes",
                 self.open_files_max,
-                self.open_files_max.saturating_sub(OPEN_FILES_ELSEWHERE),
-            ));
-        }
+                self.connections_max(),
+            )
+        })
+    }
+
+    /// What falls short of local ports, if anything does, with all processes taken together.
+    pub(crate) fn ports_shortfall(&self, connections: u32, addresses: u32) -> Option<String> {
         let per_address = u64::from(connections.div_ceil(addresses));
         let ports = self.ports.len() as u64;
-        if per_address > ports {
-            shortfalls.push(format!(
+        (per_address > ports).then(|| {
+            format!(
                 "{per_address} connections from each source address need as many ports, and there \
                  are {ports} ({PORT_RANGE_FILE}): use more source addresses",
-            ));
-        }
-        shortfalls
+            )
+        })
     }
 }
 

@@ -1,147 +1,158 @@
-//! What a run does, checked before anything is opened: numbers that go together, a gateway that can
-//! be named, and a machine that can carry it.
+//! A run that can be done: the scenario with the flags applied, gateways that can be named, and a
+//! machine that can carry it. Checked before anything is opened.
 
-use std::net::{SocketAddr, ToSocketAddrs};
+use std::net::SocketAddr;
+use std::path::PathBuf;
 use std::time::Duration;
 
 use anyhow::{Context, Result, bail, ensure};
 use http::Uri;
-use presence_protocol::{Format, USER_ID_LEN_MAX, UserId};
 
 use crate::args::RunArgs;
-use crate::dial::Route;
 use crate::limits::Limits;
-use crate::schedule::Schedule;
-use crate::sources::Sources;
+use crate::scenario::{Heartbeat, Model, Phase, Scenario, Time};
+use crate::sources::CONNECTIONS_PER_ADDRESS;
+use crate::wire::Origin;
+use crate::worker::resolve;
 
-/// Of some 28,000 ports an address has, so that a free one is found at the first try or the second.
-pub(crate) const CONNECTIONS_PER_ADDRESS: u32 = 5_000;
+/// Of the 20,000 open files that a process often may have.
+const CONNECTIONS_PER_WORKER: u64 = 18_000;
 
-/// The gateway's limit is 64 KiB; a watch list goes out in one message.
-const WATCH_MESSAGE_LEN_MAX: usize = 60_000;
-
-/// A run that can be done.
+/// What is to be done, and by whom.
 #[derive(Debug)]
 pub(crate) struct Plan {
-    pub(crate) url: Uri,
-    pub(crate) target: SocketAddr,
-    pub(crate) schedule: Schedule,
-    pub(crate) hold: Duration,
-    pub(crate) heartbeat: Duration,
+    pub(crate) scenario: Scenario,
+    pub(crate) urls: Vec<String>,
+    pub(crate) origin: Origin,
+    pub(crate) jwt_secret: Option<String>,
     pub(crate) connect_timeout: Duration,
-    pub(crate) format: Format,
-    /// None when the gateway is elsewhere, and the system chooses.
-    pub(crate) sources: Option<Sources>,
-    pub(crate) sign_in: SignIn,
-    pub(crate) server_pid: Option<u32>,
-    prefix: String,
-}
-
-/// How a connection proves who it is.
-#[derive(Clone, Debug)]
-pub(crate) enum SignIn {
-    ByName,
-    ByToken { secret: String },
+    /// Processes of this host.
+    pub(crate) workers: u32,
+    /// Processes of other hosts, that find this one at `listen`.
+    pub(crate) remote_workers: u32,
+    pub(crate) listen: SocketAddr,
+    pub(crate) json: Option<PathBuf>,
 }
 
 impl Plan {
     /// Checks everything that can be checked beforehand.
     pub(crate) fn of(args: &RunArgs) -> Result<Self> {
-        ensure!(
-            args.url.scheme_str() == Some("ws"),
-            "--url: only ws:// is spoken here, as in ws://127.0.0.1:8080/ws"
-        );
-        let target = resolve(&args.url).with_context(|| format!("--url {}", args.url))?;
+        let scenario = scenario(args)?;
+        scenario.check()?;
+        let targets = args.urls.iter().map(|url| target(url)).collect::<Result<Vec<_>>>()?;
         let limits = Limits::of_this_process()?;
-        let sources = sources(target, args, &limits)?;
-        check_watch(args)?;
-        ensure!(args.heartbeat >= Duration::from_millis(100), "--heartbeat: at least 100ms");
-        let addresses = sources.as_ref().map_or(1, Sources::addresses);
-        let shortfalls = limits.shortfalls(args.connections, addresses);
+        let remote_workers = args.remote_workers.unwrap_or(0);
+        let workers = args.workers.unwrap_or_else(|| match remote_workers {
+            0 => workers_for(scenario.connections(), &limits),
+            _ => 0,
+        });
+        let all = workers + remote_workers;
+        ensure!(all > 0, "--workers: at least 1, or some of other hosts");
+        ensure!(all <= scenario.users, "--workers: at most one for each user");
+        let share = scenario.users.div_ceil(all) * scenario.devices;
+        let origin = origin(args, &targets, scenario.connections())?;
+        let files = limits.files_shortfall(share).filter(|_| workers > 0);
+        let ports = match origin {
+            Origin::Loopback { addresses, .. } => {
+                limits.ports_shortfall(scenario.connections() as u32, addresses)
+            }
+            Origin::System => None,
+        };
+        let shortfalls: Vec<String> = files.into_iter().chain(ports).collect();
         if !shortfalls.is_empty() {
             bail!("this machine cannot carry it: {}", shortfalls.join("; "));
         }
         Ok(Self {
-            url: args.url.clone(),
-            target,
-            schedule: Schedule::new(args.connections, args.rate, args.watch, args.seed),
-            hold: args.duration,
-            heartbeat: args.heartbeat,
+            scenario,
+            urls: args.urls.iter().map(Uri::to_string).collect(),
+            origin,
+            jwt_secret: args.jwt_secret.clone(),
             connect_timeout: args.connect_timeout,
-            format: args.format.into(),
-            sources,
-            sign_in: match &args.jwt_secret {
-                Some(secret) => SignIn::ByToken { secret: secret.clone() },
-                None => SignIn::ByName,
-            },
-            server_pid: args.pid,
-            prefix: args.users.clone(),
+            workers,
+            remote_workers,
+            listen: args.listen.unwrap_or_else(|| SocketAddr::from(([127, 0, 0, 1], 0))),
+            json: args.json.clone(),
         })
     }
+}
 
-    /// Where every connection leads.
-    pub(crate) fn route(&self) -> Route<'_> {
-        Route {
-            url: &self.url,
-            target: self.target,
-            sources: self.sources.as_ref(),
-            format: self.format,
+/// The file's scenario or the usual one, with the flags applied.
+fn scenario(args: &RunArgs) -> Result<Scenario> {
+    let mut scenario = match &args.scenario {
+        Some(path) => Scenario::read(path)?,
+        None => usual(),
+    };
+    if let Some(users) = args.connections {
+        scenario.users = users;
+    }
+    if let Some(count) = args.watch {
+        scenario.contacts = Model::Fixed { count };
+    }
+    if let Some(interval) = args.heartbeat {
+        scenario.heartbeat.interval = interval;
+    }
+    if let Some(format) = args.format {
+        scenario.format = format;
+    }
+    if let Some(prefix) = &args.users {
+        scenario.user_prefix.clone_from(prefix);
+    }
+    if let Some(seed) = args.seed {
+        scenario.seed = seed;
+    }
+    for phase in &mut scenario.phases {
+        match phase {
+            Phase::Ramp { rate } => *rate = args.rate.unwrap_or(*rate),
+            Phase::Hold { duration } => *duration = args.duration.unwrap_or(*duration),
+            _ => {}
         }
     }
+    Ok(scenario)
+}
 
-    /// The n-th user.
-    pub(crate) fn user(&self, index: u32) -> UserId {
-        UserId::new(&user_name(&self.prefix, index)).expect("the length of the prefix was checked")
+fn usual() -> Scenario {
+    Scenario {
+        name: "ramp and hold".to_owned(),
+        users: 1_000,
+        devices: 1,
+        seed: 1,
+        user_prefix: "load".to_owned(),
+        format: crate::scenario::Notation::Msgpack,
+        heartbeat: Heartbeat::default(),
+        contacts: Model::Fixed { count: 20 },
+        phases: vec![
+            Phase::Ramp { rate: "500/s".parse().expect("it is a rate") },
+            Phase::Hold { duration: Time::from_secs(30) },
+        ],
     }
+}
 
-    /// The inverse of [`Plan::user`]; none for somebody else's user.
-    pub(crate) fn index_of(&self, user: &UserId) -> Option<u32> {
-        user.as_str().strip_prefix(self.prefix.as_str())?.strip_prefix('-')?.parse().ok()
+fn target(url: &Uri) -> Result<SocketAddr> {
+    resolve(url).with_context(|| format!("--url {url}"))
+}
+
+fn workers_for(connections: u64, limits: &Limits) -> u32 {
+    let each = CONNECTIONS_PER_WORKER.min(limits.connections_max()).max(1);
+    connections.div_ceil(each) as u32
+}
+
+fn origin(args: &RunArgs, targets: &[SocketAddr], connections: u64) -> Result<Origin> {
+    let elsewhere = targets.iter().find(|target| !target.ip().is_loopback() || target.is_ipv6());
+    match elsewhere {
+        None => {
+            let enough = connections.div_ceil(CONNECTIONS_PER_ADDRESS.into()) as u32;
+            let addresses = args.source_addresses.unwrap_or(enough);
+            Ok(Origin::Loopback { addresses, start: fastrand::u64(..) })
+        }
+        Some(target) => {
+            ensure!(
+                args.source_addresses.is_none(),
+                "--source-addresses: only for gateways on 127.0.0.0/8, and {} is not",
+                target.ip()
+            );
+            Ok(Origin::System)
+        }
     }
-}
-
-fn sources(target: SocketAddr, args: &RunArgs, limits: &Limits) -> Result<Option<Sources>> {
-    if target.ip().is_loopback() && target.is_ipv4() {
-        let enough = args.connections.div_ceil(CONNECTIONS_PER_ADDRESS);
-        let addresses = args.source_addresses.unwrap_or(enough);
-        return Ok(Some(Sources::new(addresses, &limits.ports, fastrand::u64(..))));
-    }
-    ensure!(
-        args.source_addresses.is_none(),
-        "--source-addresses: only for a gateway on 127.0.0.0/8, and {} is not",
-        target.ip()
-    );
-    Ok(None)
-}
-
-fn user_name(prefix: &str, index: u32) -> String {
-    format!("{prefix}-{index}")
-}
-
-fn resolve(url: &Uri) -> Result<SocketAddr> {
-    let host = url.host().context("the URL names no host")?;
-    let host = host.trim_start_matches('[').trim_end_matches(']');
-    let mut found = (host, url.port_u16().unwrap_or(80)).to_socket_addrs()?;
-    found.next().context("the host has no address")
-}
-
-fn check_watch(args: &RunArgs) -> Result<()> {
-    let user_len = user_name(&args.users, args.connections - 1).len();
-    ensure!(user_len <= USER_ID_LEN_MAX, "--users: a user id is at most {USER_ID_LEN_MAX} bytes");
-    ensure!(
-        args.watch < args.connections,
-        "--watch {}: of {} users each can watch at most {} others",
-        args.watch,
-        args.connections,
-        args.connections - 1
-    );
-    let fit = WATCH_MESSAGE_LEN_MAX / (user_len + 3);
-    ensure!(
-        args.watch as usize <= fit,
-        "--watch {}: at most {fit} users with ids as long as these fit in one message",
-        args.watch
-    );
-    Ok(())
 }
 
 #[cfg(test)]
@@ -160,24 +171,41 @@ mod tests {
     #[test]
     fn the_defaults_can_be_done() {
         let plan = plan("").unwrap();
-        assert_eq!(plan.sources.as_ref().unwrap().addresses(), 1);
-        assert_eq!(plan.index_of(&plan.user(17)), Some(17));
-        assert_eq!(plan.index_of(&UserId::new("somebody-17").unwrap()), None);
+        assert!(matches!(plan.origin, Origin::Loopback { addresses: 1, .. }));
+        assert_eq!((plan.workers, plan.remote_workers), (1, 0));
+        assert_eq!(plan.scenario.user_of(&plan.scenario.user_name(17)), Some(17));
+        assert_eq!(plan.scenario.user_of("somebody-17"), None);
     }
 
     #[test]
     fn what_cannot_be_done_is_refused_with_the_argument_named() {
         let table = [
             ("--url wss://example.org/ws", "--url"),
-            ("--connections 20 --watch 20", "--watch 20"),
-            ("--connections 10000 --watch 9000", "--watch 9000"),
-            ("--heartbeat 1ms", "--heartbeat"),
+            ("--connections 20 --watch 20", "contacts.count: 20"),
+            ("--connections 10000 --watch 9000", "contacts.count: 9000"),
+            ("--heartbeat 1ms", "heartbeat.interval"),
             ("--url ws://192.0.2.1/ws --source-addresses 2", "--source-addresses"),
-            ("--connections 4000000000", "open files"),
+            ("--connections 4000000000 --rate 1000000/s --workers 2", "open files"),
+            ("--connections 100000 --source-addresses 1", "source address"),
+            ("--workers 0", "--workers"),
+            ("--connections 2 --watch 0 --workers 3", "--workers"),
+            ("nowhere.toml", "nowhere.toml"),
         ];
         for (args, named) in table {
             let refusal = format!("{:#}", plan(args).unwrap_err());
             assert!(refusal.contains(named), "{args}: {refusal}");
         }
+    }
+
+    #[test]
+    fn flags_override_the_file() {
+        let folder = tempfile::tempdir().unwrap();
+        let file = folder.path().join("morning.toml");
+        let text = "users = 50\nphases = [{kind = \"ramp\", rate = \"5/s\"}]";
+        std::fs::write(&file, text).unwrap();
+        let scenario = plan(&format!("{} --rate 7/s", file.display())).unwrap().scenario;
+        assert_eq!((scenario.name.as_str(), scenario.users), ("morning", 50));
+        assert_eq!(scenario.phases, [Phase::Ramp { rate: "7/s".parse().unwrap() }]);
+        assert_eq!(plan(&format!("{} -n 60", file.display())).unwrap().scenario.users, 60);
     }
 }

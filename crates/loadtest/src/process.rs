@@ -3,10 +3,10 @@
 use std::fs;
 
 use anyhow::{Context, Result};
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 
 /// What a process uses at one moment.
-#[derive(Clone, Copy, Debug, Serialize)]
+#[derive(Clone, Copy, Debug, Default, Deserialize, Serialize)]
 pub(crate) struct Usage {
     /// Resident bytes. What the kernel holds for the sockets is not among them.
     pub(crate) rss: u64,

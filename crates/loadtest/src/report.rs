@@ -1,181 +1,177 @@
-//! What is told of a run: numbers for programs, and whether anything went wrong. `table` is the
-//! same for people.
+//! What is told of a run: plain data that is written as JSON, drawn as a table or a page, and compared.
+//!
+//! Nothing here measures; `merge` fills it in.
 
 mod table;
 
 use std::collections::BTreeMap;
 
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 
-use crate::process::Usage;
-use crate::run::Run;
-use crate::tally::{Latency, Tally};
+use crate::measures::Count;
 
-/// The name of the latency that is this process's own.
-const LATENESS: &str = "own lateness";
+/// The version of the JSON. `compare` refuses others.
+pub(crate) const REPORT_VERSION: u32 = 1;
+
+/// The name of the count of connections that were to be made.
+pub(crate) const PLANNED: &str = "planned";
+
+/// The name of the count of connections that were open at the end.
+pub(crate) const OPEN: &str = "open";
+
+/// The name of the count of connections that were on their way at the end.
+pub(crate) const CONNECTING: &str = "connecting";
 
 /// A finished run, in the order in which it is read.
-#[derive(Debug, Serialize)]
+#[derive(Debug, Deserialize, Serialize)]
 pub(crate) struct Report {
-    pub(crate) ending: Ending,
-    pub(crate) url: String,
+    /// [`REPORT_VERSION`].
+    pub(crate) version: u32,
+    /// The scenario's name.
+    pub(crate) name: String,
+    /// The scenario, as TOML that makes the same run again.
+    pub(crate) scenario: String,
+    /// When it began, in ms since the Unix epoch.
+    pub(crate) started_at_ms: u64,
     pub(crate) seconds: f64,
-    pub(crate) connections: Connections,
-    pub(crate) presence: Presence,
-    pub(crate) pings: u64,
-    pub(crate) pongs: u64,
-    pub(crate) latencies: Vec<Quantiles>,
+    pub(crate) ending: Ending,
+    /// Where the connections led.
+    pub(crate) urls: Vec<String>,
+    /// Worker processes.
+    pub(crate) workers: u32,
+    pub(crate) phases: Vec<PhaseSpan>,
+    /// Counts at the end, by name; see `measures`.
+    pub(crate) counts: BTreeMap<String, u64>,
+    /// Whole-run distributions.
+    pub(crate) timings: Vec<Distribution>,
+    /// Why connections failed or ended, and what messages were refused.
     pub(crate) errors: BTreeMap<String, u64>,
+    /// Close codes received.
     pub(crate) closes: BTreeMap<String, u64>,
-    pub(crate) own: Footprint,
-    pub(crate) server: Option<Footprint>,
+    pub(crate) timeline: Vec<Second>,
+    /// The tester itself, all workers together.
+    pub(crate) tester: Footprint,
+    /// The processes pointed at; none when none were named.
+    pub(crate) servers: Vec<Server>,
+}
+
+/// Counts that are none in a run without fault.
+const FAULTS: [Count; 7] = [
+    Count::Failed,
+    Count::Dropped,
+    Count::Backward,
+    Count::EarlyOffline,
+    Count::FalseOffline,
+    Count::FlapsShown,
+    Count::LostChanges,
+];
+
+impl Report {
+    /// A count by its name; none counted, when it is not there.
+    pub(crate) fn count(&self, name: &str) -> u64 {
+        self.counts.get(name).copied().unwrap_or_default()
+    }
+
+    /// Whether every connection that was started came up and stayed, and all that was shown was
+    /// right. Those still on their way when somebody stopped the run are no failures.
+    pub(crate) fn is_clean(&self) -> bool {
+        let faults: u64 = FAULTS.iter().map(|fault| self.count(fault.name())).sum();
+        let unfinished = match self.ending {
+            Ending::Complete | Ending::NobodyLeft => self.count(CONNECTING),
+            Ending::Interrupted => 0,
+            Ending::WorkerLost => return false,
+        };
+        faults + unfinished == 0
+    }
 }
 
 /// Why a run stopped.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub(crate) enum Ending {
     Complete,
     Interrupted,
     /// Every connection had failed or ended.
     NobodyLeft,
+    /// A worker process died; what it had told until then is included.
+    WorkerLost,
 }
 
-#[derive(Debug, Serialize)]
-pub(crate) struct Connections {
-    pub(crate) planned: u64,
-    pub(crate) started: u64,
-    pub(crate) connected: u64,
-    /// Still on their way when the run stopped.
-    pub(crate) connecting: u64,
-    pub(crate) failed: u64,
-    pub(crate) dropped: u64,
-    pub(crate) open: u64,
-}
-
-#[derive(Debug, Serialize)]
-pub(crate) struct Presence {
-    pub(crate) snapshot_states: u64,
-    pub(crate) pushed_online: u64,
-    pub(crate) pushed_offline: u64,
-    /// Pushes that a client drops, as it has a newer state.
-    pub(crate) pushed_not_newer: u64,
-    /// Users shown offline who were connected from here all the time. Promised to be none.
-    pub(crate) flickers: u64,
-    /// Pairs of a watcher and a watched user.
-    pub(crate) watches: u64,
-    /// Those of them in which the watcher sees the user online.
-    pub(crate) seen_online: u64,
+/// When a phase ran, in seconds since the start.
+#[derive(Debug, Deserialize, Serialize)]
+pub(crate) struct PhaseSpan {
+    pub(crate) name: String,
+    pub(crate) from_s: f64,
+    pub(crate) to_s: f64,
 }
 
 /// A latency's distribution, in ms.
-#[derive(Debug, Serialize)]
-pub(crate) struct Quantiles {
-    pub(crate) name: &'static str,
+#[derive(Debug, Deserialize, Serialize)]
+pub(crate) struct Distribution {
+    pub(crate) name: String,
+    /// What is measured, in a sentence.
+    pub(crate) meaning: String,
     pub(crate) count: u64,
     pub(crate) p50_ms: f64,
     pub(crate) p90_ms: f64,
     pub(crate) p99_ms: f64,
     pub(crate) p999_ms: f64,
     pub(crate) max_ms: f64,
+    /// Pairs of a percentile, as 99.9, and the value there in ms; from the least to 100.
+    pub(crate) curve: Vec<(f64, f64)>,
 }
 
-/// What a process took for the run.
-#[derive(Debug, Serialize)]
+/// One second of the run.
+#[derive(Debug, Deserialize, Serialize)]
+pub(crate) struct Second {
+    /// Seconds since the start, at its end.
+    pub(crate) at_s: u32,
+    /// Connections signed in at its end.
+    pub(crate) open: u64,
+    /// How much each count grew in it; those that did not are left out.
+    pub(crate) grew: BTreeMap<String, u64>,
+    /// By the name of the timing; those with none are left out.
+    pub(crate) timings: BTreeMap<String, Brief>,
+}
+
+/// A timing in one second, in ms.
+#[derive(Debug, Deserialize, Serialize)]
+pub(crate) struct Brief {
+    pub(crate) count: u64,
+    pub(crate) p50_ms: f64,
+    pub(crate) p99_ms: f64,
+    pub(crate) max_ms: f64,
+}
+
+/// What one or several processes took for the run.
+#[derive(Debug, Deserialize, Serialize)]
 pub(crate) struct Footprint {
     pub(crate) rss_before: u64,
+    /// Where the most connections were open, as far as it was looked at (each second).
+    pub(crate) rss_peak: u64,
     pub(crate) rss_after: u64,
-    /// The growth shared by the open connections; none when there are none.
+    /// The growth to the peak shared by the connections open then; none when there were none.
     pub(crate) bytes_per_connection: Option<i64>,
     pub(crate) cpu_secs: f64,
 }
 
-impl Footprint {
-    pub(crate) fn between(before: Usage, after: Usage, tally: &Tally) -> Self {
-        let grown = after.rss.cast_signed() - before.rss.cast_signed();
-        Self {
-            rss_before: before.rss,
-            rss_after: after.rss,
-            bytes_per_connection: grown.checked_div(tally.open().cast_signed()),
-            cpu_secs: after.cpu_secs - before.cpu_secs,
-        }
-    }
+/// A server's process, or several of one kind taken together.
+#[derive(Debug, Deserialize, Serialize)]
+pub(crate) struct Server {
+    /// `gateways` or `redis`.
+    pub(crate) kind: String,
+    pub(crate) processes: u32,
+    pub(crate) footprint: Footprint,
+    /// Named figures from `/metrics` or `INFO`: growth over the run, such as Redis's commands.
+    pub(crate) figures: BTreeMap<String, f64>,
+    pub(crate) timeline: Vec<ServerSecond>,
 }
 
-impl Quantiles {
-    fn of(name: &'static str, latency: &Latency) -> Self {
-        Self {
-            name,
-            count: latency.count(),
-            p50_ms: latency.quantile_ms(0.5),
-            p90_ms: latency.quantile_ms(0.9),
-            p99_ms: latency.quantile_ms(0.99),
-            p999_ms: latency.quantile_ms(0.999),
-            max_ms: latency.quantile_ms(1.0),
-        }
-    }
-}
-
-impl Report {
-    pub(crate) fn of(run: &Run, ending: Ending, own: Footprint, server: Option<Footprint>) -> Self {
-        let tally = &run.tally;
-        Self {
-            ending,
-            url: run.plan.url.to_string(),
-            seconds: run.epoch.elapsed().as_secs_f64(),
-            connections: Connections::of(run),
-            presence: Presence::of(run),
-            pings: tally.pings.get(),
-            pongs: tally.pongs.get(),
-            latencies: vec![
-                Quantiles::of("connect", &tally.connect),
-                Quantiles::of("snapshot", &tally.snapshot),
-                Quantiles::of("ping", &tally.ping),
-                Quantiles::of("online push", &tally.push),
-                Quantiles::of(LATENESS, &tally.lateness),
-            ],
-            errors: tally.errors.snapshot(),
-            closes: tally.closes.snapshot(),
-            own,
-            server,
-        }
-    }
-
-    /// Whether every connection that was started came up and stayed. Those still on their way when
-    /// somebody stopped the run are no failures.
-    pub(crate) fn is_clean(&self) -> bool {
-        let Connections { failed, dropped, connecting, .. } = self.connections;
-        let unfinished = if self.ending == Ending::Interrupted { 0 } else { connecting };
-        failed + dropped + unfinished == 0
-    }
-}
-
-impl Connections {
-    fn of(run: &Run) -> Self {
-        let tally = &run.tally;
-        Self {
-            planned: run.plan.schedule.connections.into(),
-            started: tally.started.get(),
-            connected: tally.connected.get(),
-            connecting: tally.connecting(),
-            failed: tally.failed.get(),
-            dropped: tally.dropped.get(),
-            open: tally.open(),
-        }
-    }
-}
-
-impl Presence {
-    fn of(run: &Run) -> Self {
-        let tally = &run.tally;
-        Self {
-            snapshot_states: tally.snapshot_states.get(),
-            pushed_online: tally.pushed_online.get(),
-            pushed_offline: tally.pushed_offline.get(),
-            pushed_not_newer: tally.pushed_not_newer.get(),
-            flickers: tally.flickers.get(),
-            watches: tally.open() * u64::from(run.plan.schedule.watch),
-            seen_online: tally.seen_online.get(),
-        }
-    }
+/// A server at one moment.
+#[derive(Debug, Deserialize, Serialize)]
+pub(crate) struct ServerSecond {
+    pub(crate) at_s: u32,
+    pub(crate) rss: u64,
+    /// Cores in use since the moment before: 1.0 is one full core.
+    pub(crate) cores: f64,
 }

@@ -10,7 +10,12 @@ use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::ops::RangeInclusive;
 use std::sync::atomic::{AtomicU64, Ordering};
 
+use rustix::io::Errno;
+use socket2::{Domain, Protocol, Socket, Type};
 use tokio::net::{TcpSocket, TcpStream};
+
+/// Of some 28,000 ports an address has, so that a free one is found at the first try or the second.
+pub(crate) const CONNECTIONS_PER_ADDRESS: u32 = 5_000;
 
 /// Prime, so that ports are gone through in a scattered order: the ports of another tester, which
 /// has its own start, are then met singly and not as one long row.
@@ -18,6 +23,9 @@ const STRIDE: u64 = 7919;
 
 /// With half of all ports taken, fewer than one in a thousand million connections needs more.
 const TRIES_MAX: u32 = 32;
+
+/// What a connection that is on its way answers.
+const IN_PROGRESS: i32 = Errno::INPROGRESS.raw_os_error();
 
 /// Loopback addresses from 127.0.0.1 on, and the ports to use on each.
 #[derive(Debug)]
@@ -37,8 +45,16 @@ impl Sources {
         Self { addresses, port_min: u64::from(*ports.start()), ports: count, next }
     }
 
-    pub(crate) fn addresses(&self) -> u32 {
-        self.addresses as u32
+    /// A connection that is on its way from the next free address and port; the socket tells when
+    /// it is there, or why not.
+    pub(crate) fn begin(&self, target: SocketAddr) -> io::Result<Socket> {
+        let mut tries = 1;
+        loop {
+            match begin_from(Some(self.next()), target) {
+                Err(error) if is_taken(&error) && tries < TRIES_MAX => tries += 1,
+                begun => return begun,
+            }
+        }
     }
 
     /// A connection from the next free address and port.
@@ -57,6 +73,26 @@ impl Sources {
         let address = u32::from(Ipv4Addr::LOCALHOST) + (turn % self.addresses) as u32;
         let port = self.port_min + turn / self.addresses % self.ports * STRIDE % self.ports;
         SocketAddr::new(IpAddr::V4(Ipv4Addr::from(address)), port as u16)
+    }
+}
+
+/// The same from wherever the system chooses.
+pub(crate) fn begin_from_anywhere(target: SocketAddr) -> io::Result<Socket> {
+    begin_from(None, target)
+}
+
+fn begin_from(source: Option<SocketAddr>, target: SocketAddr) -> io::Result<Socket> {
+    let socket = Socket::new(Domain::for_address(target), Type::STREAM, Some(Protocol::TCP))?;
+    socket.set_nonblocking(true)?;
+    socket.set_tcp_nodelay(true)?;
+    if let Some(source) = source {
+        // Takes a port back that lingers after an earlier run.
+        socket.set_reuse_address(true)?;
+        socket.bind(&source.into())?;
+    }
+    match socket.connect(&target.into()) {
+        Err(error) if error.raw_os_error() != Some(IN_PROGRESS) => Err(error),
+        _ => Ok(socket),
     }
 }
 

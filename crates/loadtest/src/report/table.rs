@@ -3,7 +3,8 @@
 use std::collections::BTreeMap;
 use std::fmt::{self, Write as _};
 
-use super::{Ending, Footprint, Quantiles, Report};
+use super::{CONNECTING, Distribution, Ending, Footprint, OPEN, PLANNED, Report};
+use crate::measures::{Count, Timing};
 
 /// When the tester itself was this late, its other numbers are not the server's alone.
 const LATENESS_WORTH_A_WORD_MS: f64 = 20.0;
@@ -17,64 +18,115 @@ impl Report {
     }
 
     fn write(&self, text: &mut String) -> fmt::Result {
+        self.write_head(text)?;
         self.write_connections(text)?;
-        self.write_latencies(text)?;
+        self.write_presence(text)?;
+        self.write_timings(text)?;
         write_kinds(text, "errors", &self.errors)?;
         write_kinds(text, "close codes", &self.closes)?;
         writeln!(text)?;
-        write_footprint(text, "this tester", &self.own)?;
-        if let Some(server) = &self.server {
-            write_footprint(text, "the server", server)?;
+        let workers = if self.workers == 1 { "worker" } else { "workers" };
+        write_footprint(text, &format!("{} {workers}", self.workers), &self.tester)?;
+        for server in &self.servers {
+            write_footprint(
+                text,
+                &format!("{} {}", server.processes, server.kind),
+                &server.footprint,
+            )?;
         }
         Ok(())
     }
 
-    fn write_connections(&self, text: &mut String) -> fmt::Result {
+    fn write_head(&self, text: &mut String) -> fmt::Result {
         let ending = match self.ending {
             Ending::Complete => "complete",
             Ending::Interrupted => "stopped early",
             Ending::NobodyLeft => "ended early: no connection was left",
+            Ending::WorkerLost => "ended early: a worker was lost",
         };
-        let connections = &self.connections;
-        let presence = &self.presence;
-        writeln!(text, "\n{}: {ending}, after {:.1} s\n", self.url, self.seconds)?;
+        let urls = self.urls.join(", ");
+        writeln!(text, "\n{}, {urls}: {ending}, after {:.1} s\n", self.name, self.seconds)
+    }
+
+    fn write_connections(&self, text: &mut String) -> fmt::Result {
+        let count = |count: Count| self.count(count.name());
         writeln!(
             text,
             "connections   {} planned, {} started, {} connected, {} open, {} connecting, \
              {} failed, {} dropped",
-            connections.planned,
-            connections.started,
-            connections.connected,
-            connections.open,
-            connections.connecting,
-            connections.failed,
-            connections.dropped,
+            self.count(PLANNED),
+            count(Count::Started),
+            count(Count::Connected),
+            self.count(OPEN),
+            self.count(CONNECTING),
+            count(Count::Failed),
+            count(Count::Dropped),
         )?;
-        writeln!(text, "heartbeats    {} pings, {} pongs", self.pings, self.pongs)?;
-        writeln!(
+        write_some(
             text,
-            "presence      {} states in snapshots, {} pushed online, {} pushed offline, \
-             {} not newer",
-            presence.snapshot_states,
-            presence.pushed_online,
-            presence.pushed_offline,
-            presence.pushed_not_newer,
+            "acts",
+            &[
+                (count(Count::ClosedOnPurpose), "closed"),
+                (count(Count::SignedOut), "signed out"),
+                (count(Count::FellSilent), "fell silent"),
+                (count(Count::Froze), "froze"),
+                (count(Count::Thawed), "went on"),
+                (count(Count::FrozenOut), "were closed meanwhile"),
+                (count(Count::ActsSkipped), "found nobody connected"),
+            ],
         )?;
-        writeln!(
+        write_some(
             text,
-            "views         {} of {} watched users are seen online, {} flickers",
-            presence.seen_online, presence.watches, presence.flickers,
+            "heartbeats",
+            &[
+                (count(Count::Pings), "pings"),
+                (count(Count::Pongs), "pongs"),
+                (count(Count::PongsSent), "pings of the gateway answered"),
+                (count(Count::HeartbeatsSent), "messages"),
+            ],
         )
     }
 
-    fn write_latencies(&self, text: &mut String) -> fmt::Result {
+    fn write_presence(&self, text: &mut String) -> fmt::Result {
+        let count = |count: Count| self.count(count.name());
         writeln!(
             text,
-            "\n{:<14}{:>10}{:>10}{:>10}{:>10}{:>10}{:>10}",
+            "presence      {} states in snapshots, {} pushed online, {} pushed offline",
+            count(Count::SnapshotStates),
+            count(Count::PushedOnline),
+            count(Count::PushedOffline),
+        )?;
+        let silent = (count(Count::SilentTold), count(Count::SilentUntold));
+        if silent != (0, 0) {
+            writeln!(text, "silent        {} watchers told, {} not", silent.0, silent.1)?;
+        }
+        writeln!(
+            text,
+            "faults        {} shown offline falsely, {} flaps shown, {} shown offline early, \
+             {} backward, {} changes lost",
+            count(Count::FalseOffline),
+            count(Count::FlapsShown),
+            count(Count::EarlyOffline),
+            count(Count::Backward),
+            count(Count::LostChanges),
+        )?;
+        writeln!(
+            text,
+            "views         {} of {} watched users are seen online",
+            count(Count::ViewsOnline),
+            count(Count::Views),
+        )
+    }
+
+    fn write_timings(&self, text: &mut String) -> fmt::Result {
+        writeln!(
+            text,
+            "\n{:<16}{:>10}{:>10}{:>10}{:>10}{:>10}{:>10}",
             "latency, ms", "count", "p50", "p90", "p99", "p99.9", "max"
         )?;
-        for Quantiles { name, count, p50_ms, p90_ms, p99_ms, p999_ms, max_ms } in &self.latencies {
-            write!(text, "{name:<14}{count:>10}")?;
+        for timing in self.timings.iter().filter(|timing| timing.count > 0) {
+            let Distribution { name, count, p50_ms, p90_ms, p99_ms, p999_ms, max_ms, .. } = timing;
+            write!(text, "{name:<16}{count:>10}")?;
             for value in [p50_ms, p90_ms, p99_ms, p999_ms, max_ms] {
                 write!(text, "{value:>10.2}")?;
             }
@@ -90,9 +142,23 @@ impl Report {
     }
 
     fn lateness_p99_ms(&self) -> f64 {
-        let lateness = self.latencies.iter().find(|latency| latency.name == super::LATENESS);
+        let own = Timing::TesterLate.name();
+        let lateness = self.timings.iter().find(|timing| timing.name == own);
         lateness.map_or(0.0, |lateness| lateness.p99_ms)
     }
+}
+
+/// A line of those counts that are any; no line when none is.
+fn write_some(text: &mut String, title: &str, counts: &[(u64, &str)]) -> fmt::Result {
+    let some: Vec<String> = counts
+        .iter()
+        .filter(|(count, _)| *count > 0)
+        .map(|(count, what)| format!("{count} {what}"))
+        .collect();
+    if some.is_empty() {
+        return Ok(());
+    }
+    writeln!(text, "{title:<14}{}", some.join(", "))
 }
 
 fn write_kinds(text: &mut String, title: &str, kinds: &BTreeMap<String, u64>) -> fmt::Result {
@@ -110,9 +176,9 @@ fn write_footprint(text: &mut String, whose: &str, footprint: &Footprint) -> fmt
     let mib = |bytes: u64| bytes as f64 / 1024.0 / 1024.0;
     write!(
         text,
-        "{whose:<14}{:.1} MiB before, {:.1} MiB after",
+        "{whose:<14}{:.1} MiB before, {:.1} MiB at the peak",
         mib(footprint.rss_before),
-        mib(footprint.rss_after),
+        mib(footprint.rss_peak),
     )?;
     if let Some(bytes) = footprint.bytes_per_connection {
         write!(text, ", {bytes} bytes per connection")?;
@@ -122,49 +188,52 @@ fn write_footprint(text: &mut String, whose: &str, footprint: &Footprint) -> fmt
 
 #[cfg(test)]
 mod tests {
-    use crate::report::{Connections, Presence};
-    use crate::tally::Latency;
-
     use super::*;
 
     fn report(ending: Ending, failed: u64, connecting: u64) -> Report {
-        let ping = Latency::default();
-        (1..=1000).for_each(|ms| ping.record_us(ms * 1000));
-        let footprint = || Footprint {
-            rss_before: 1 << 20,
-            rss_after: 3 << 20,
-            bytes_per_connection: Some(2097),
-            cpu_secs: 1.5,
+        let counts = [
+            (PLANNED, 1000),
+            (OPEN, 1000 - failed - connecting),
+            (CONNECTING, connecting),
+            (Count::Failed.name(), failed),
+            (Count::Pings.name(), 1000),
+            (Count::Views.name(), 20_000),
+            (Count::ViewsOnline.name(), 19_000),
+        ];
+        let timing = |name: &str, count| Distribution {
+            name: name.to_owned(),
+            meaning: String::new(),
+            count,
+            p50_ms: 500.22,
+            p90_ms: 900.1,
+            p99_ms: 990.21,
+            p999_ms: 999.0,
+            max_ms: 1000.0,
+            curve: vec![(100.0, 1000.0)],
         };
         Report {
-            ending,
-            url: "ws://127.0.0.1:8080/ws".to_owned(),
+            version: crate::report::REPORT_VERSION,
+            name: "morning".to_owned(),
+            scenario: String::new(),
+            started_at_ms: 0,
             seconds: 12.34,
-            connections: Connections {
-                planned: 1000,
-                started: 1000,
-                connected: 1000 - failed - connecting,
-                connecting,
-                failed,
-                dropped: 0,
-                open: 1000 - failed - connecting,
-            },
-            presence: Presence {
-                snapshot_states: 20_000,
-                pushed_online: 10_000,
-                pushed_offline: 0,
-                pushed_not_newer: 0,
-                flickers: 0,
-                watches: 20_000,
-                seen_online: 20_000,
-            },
-            pings: 1000,
-            pongs: 1000,
-            latencies: vec![Quantiles::of("ping", &ping)],
+            ending,
+            urls: vec!["ws://127.0.0.1:8080/ws".to_owned()],
+            workers: 2,
+            phases: Vec::new(),
+            counts: counts.into_iter().map(|(name, count)| (name.to_owned(), count)).collect(),
+            timings: vec![timing("ping", 1000), timing("offline, bye", 0)],
             errors: BTreeMap::from([("no welcome in time".to_owned(), failed)]),
             closes: BTreeMap::new(),
-            own: footprint(),
-            server: Some(footprint()),
+            timeline: Vec::new(),
+            tester: Footprint {
+                rss_before: 1 << 20,
+                rss_peak: 3 << 20,
+                rss_after: 2 << 20,
+                bytes_per_connection: Some(2097),
+                cpu_secs: 1.5,
+            },
+            servers: Vec::new(),
         }
     }
 
@@ -172,17 +241,20 @@ mod tests {
     fn the_table_holds_the_numbers() {
         let table = report(Ending::Complete, 3, 0).table();
         for part in [
-            "complete, after 12.3 s",
+            "morning, ws://127.0.0.1:8080/ws: complete, after 12.3 s",
             "3 failed",
-            "20000 of 20000 watched users",
+            "19000 of 20000 watched users",
             "500.22",
             "990.21",
             "         3  no welcome in time",
+            "2 workers",
             "2097 bytes per connection, 1.50 s of CPU",
         ] {
             assert!(table.contains(part), "{part} is not in\n{table}");
         }
-        assert!(!table.contains("close codes"), "{table}");
+        for part in ["close codes", "acts", "silent", "offline, bye"] {
+            assert!(!table.contains(part), "{part} is in\n{table}");
+        }
     }
 
     #[test]
@@ -190,15 +262,17 @@ mod tests {
         assert!(report(Ending::Complete, 0, 0).is_clean());
         assert!(!report(Ending::Complete, 1, 0).is_clean());
         assert!(!report(Ending::Complete, 0, 1).is_clean());
+        assert!(!report(Ending::WorkerLost, 0, 0).is_clean());
         assert!(report(Ending::Interrupted, 0, 1).is_clean());
     }
 
     #[test]
-    fn the_json_report_is_one_object_with_the_same_numbers() {
-        let json = serde_json::to_value(report(Ending::Interrupted, 0, 0)).unwrap();
-        assert_eq!(json["ending"], "interrupted");
-        assert_eq!(json["connections"]["open"], 1000);
-        assert_eq!(json["latencies"][0]["name"], "ping");
-        assert_eq!(json["server"]["bytes_per_connection"], 2097);
+    fn the_json_report_is_one_object_and_reads_back() {
+        let json = serde_json::to_string(&report(Ending::Interrupted, 0, 0)).unwrap();
+        let read: Report = serde_json::from_str(&json).unwrap();
+        assert_eq!(read.ending, Ending::Interrupted);
+        assert_eq!(read.count(OPEN), 1000);
+        assert_eq!(read.timings[0].name, "ping");
+        assert_eq!(read.tester.bytes_per_connection, Some(2097));
     }
 }

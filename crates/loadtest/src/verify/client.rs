@@ -13,7 +13,8 @@ use presence_protocol::{ClientMessage, Device, Format, GatewayMessage, Hello, Sh
 use tokio::sync::mpsc;
 use tokio::time::timeout;
 
-use crate::dial::{Failure, Socket, frame, read, upgrade};
+use crate::dial::{Socket, frame, read, upgrade};
+use crate::failure::Failure;
 use crate::verify::client::life::Life;
 use crate::verify::record::{Ending, Facts, Moment, Place, Told, User};
 use crate::verify::world::{Record, World, user_id};

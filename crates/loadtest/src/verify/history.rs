@@ -9,7 +9,7 @@ pub(crate) mod scenarios;
 
 use presence_protocol::Show;
 
-use crate::schedule::Schedule;
+use crate::contacts::random::RandomContacts;
 use crate::verify::record::{FaultKind, Place, Us, User};
 
 /// A user has at most so many sessions at once.
@@ -97,7 +97,7 @@ pub(crate) struct Chapter {
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Watching {
     /// Everybody, some random others.
-    Random(Schedule),
+    Random(RandomContacts),
     /// The users from `watched` on watch those before, each a block of them.
     Blocks { watched: User, each: u32 },
 }
@@ -106,7 +106,7 @@ impl Watching {
     /// Whom a user watches when it signs in.
     pub(crate) fn by(&self, user: User) -> Vec<User> {
         match *self {
-            Self::Random(schedule) => schedule.watched_by(user),
+            Self::Random(contacts) => contacts.watched_by(user),
             Self::Blocks { watched, .. } if user < watched => Vec::new(),
             Self::Blocks { watched, each } => {
                 let first = (user - watched) * each;

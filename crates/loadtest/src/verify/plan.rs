@@ -30,7 +30,7 @@ impl Plan {
         let limits = Limits::of_this_process()?;
         // Up to three sessions a user, though rarely.
         let sessions = args.users.saturating_mul(2);
-        let addresses = sessions.div_ceil(crate::plan::CONNECTIONS_PER_ADDRESS);
+        let addresses = sessions.div_ceil(crate::sources::CONNECTIONS_PER_ADDRESS);
         let shortfalls = limits.shortfalls(sessions, addresses);
         ensure!(shortfalls.is_empty(), "this machine cannot carry it: {}", shortfalls.join("; "));
         Ok(Self { gateway_bin: gateway_bin(args.gateway_bin.as_deref())?, limits })

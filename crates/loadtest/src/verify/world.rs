@@ -14,8 +14,7 @@ use tokio::time::{Instant, MissedTickBehavior, interval, sleep_until};
 
 use crate::dial::Route;
 use crate::limits::Limits;
-use crate::plan::CONNECTIONS_PER_ADDRESS;
-use crate::sources::Sources;
+use crate::sources::{CONNECTIONS_PER_ADDRESS, Sources};
 use crate::tally::{Count, Kinds};
 use crate::verify::args::VerifyArgs;
 use crate::verify::deployment::Deployment;

@@ -12,7 +12,8 @@ use tokio::sync::mpsc;
 use tokio::time::{Instant, sleep_until, timeout};
 use tokio_tungstenite::tungstenite::Message;
 
-use crate::dial::{Failure, Socket, frame, read, refusal};
+use crate::dial::{Socket, frame, read};
+use crate::failure::{Failure, refusal};
 use crate::verify::client::{Order, cut};
 use crate::verify::record::{Ending, Moment, SetStatus, Span, Us, us};
 use crate::verify::world::{Record, World, user_id, user_of};

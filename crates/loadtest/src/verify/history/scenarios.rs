@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use fastrand::Rng;
 
-use crate::schedule::Schedule;
+use crate::contacts::random::RandomContacts;
 use crate::verify::args::{Faults, Scenario, StoreArg, VerifyArgs};
 use crate::verify::history::faults::Breakage;
 use crate::verify::history::hand::{Habits, Hand};
@@ -102,7 +102,7 @@ fn sign_in_time(users: u32) -> Us {
 }
 
 fn rng_of(args: &VerifyArgs, user: User) -> Rng {
-    Schedule::new(args.users, 1.0, 0, args.seed).rng(user)
+    RandomContacts::new(args.users, 0, args.seed).rng(user)
 }
 
 type PlanFaults<'a> = &'a dyn Fn(&VerifyArgs, &mut Rng, Us) -> Vec<PlannedFault>;
@@ -110,7 +110,7 @@ type PlanFaults<'a> = &'a dyn Fn(&VerifyArgs, &mut Rng, Us) -> Vec<PlannedFault>
 /// Everybody signs in; then rounds of random acts.
 fn random(args: &VerifyArgs, plan: PlanFaults<'_>) -> History {
     let habits = habits(args);
-    let watching = Watching::Random(Schedule::new(args.users, 1.0, args.watch, args.seed));
+    let watching = Watching::Random(RandomContacts::new(args.users, args.watch, args.seed));
     let mut hands: Vec<Hand> =
         (0..args.users).map(|user| Hand::new(user, rng_of(args, user))).collect();
     let length = sign_in_time(args.users);
@@ -235,6 +235,6 @@ fn redis_gone(args: &VerifyArgs, kind: FaultKind) -> History {
         },
         quiet_chapter("a fifth of the users leave", calm + 2 * SECOND, after),
     ];
-    let watching = Watching::Random(Schedule::new(users, 1.0, args.watch, args.seed));
+    let watching = Watching::Random(RandomContacts::new(users, args.watch, args.seed));
     History { watching, users, chapters }
 }

@@ -15,7 +15,6 @@ pub(crate) struct Views {
     /// Indexes of the watched users, sorted.
     users: Box<[u32]>,
     states: Box<[Packed]>,
-    online: u32,
 }
 
 /// What a state did to the view.
@@ -30,19 +29,31 @@ pub(crate) enum Change {
 }
 
 impl Views {
-    pub(crate) fn new(mut users: Vec<u32>) -> Self {
-        users.sort_unstable();
+    /// `users` must be sorted.
+    pub(crate) fn new(users: Vec<u32>) -> Self {
         let states = vec![UNKNOWN; users.len()].into();
-        Self { users: users.into(), states, online: 0 }
+        Self { users: users.into(), states }
     }
 
     pub(crate) fn users(&self) -> &[u32] {
         &self.users
     }
 
-    /// How many are seen online.
-    pub(crate) fn online(&self) -> u32 {
-        self.online
+    /// Begins anew, as after a reconnect.
+    pub(crate) fn forget(&mut self) {
+        self.states.fill(UNKNOWN);
+    }
+
+    /// Each watched user, and whether it is seen online.
+    pub(crate) fn iter(&self) -> impl Iterator<Item = (u32, bool)> {
+        let seen = self.states.iter().map(|state| state & 1 == 1);
+        self.users.iter().copied().zip(seen)
+    }
+
+    /// Bytes of the heap that it holds.
+    #[cfg(test)]
+    pub(crate) fn heap_len(&self) -> usize {
+        size_of_val(&*self.users) + size_of_val(&*self.states)
     }
 
     /// Takes in what was said of a user.
@@ -56,14 +67,8 @@ impl Views {
         }
         self.states[at] = new;
         match (old & 1 == 1, is_online) {
-            (false, true) => {
-                self.online += 1;
-                Change::CameOnline
-            }
-            (true, false) => {
-                self.online -= 1;
-                Change::WentOffline
-            }
+            (false, true) => Change::CameOnline,
+            (true, false) => Change::WentOffline,
             _ => Change::None,
         }
     }
@@ -75,7 +80,7 @@ mod tests {
 
     #[test]
     fn only_newer_states_of_watched_users_change_the_view() {
-        let mut views = Views::new(vec![7, 3]);
+        let mut views = Views::new(vec![3, 7]);
         let table = [
             (3, 0, false, Change::None),
             (3, 5, true, Change::CameOnline),
@@ -89,6 +94,9 @@ mod tests {
         for (user, version, is_online, change) in table {
             assert_eq!(views.take(user, version, is_online), change, "{user} {version}");
         }
-        assert_eq!(views.online(), 1);
+        assert!(views.iter().eq([(3, false), (7, true)]));
+        views.forget();
+        assert!(views.iter().eq([(3, false), (7, false)]));
+        assert_eq!(views.take(3, 5, true), Change::CameOnline);
     }
 }

@@ -1,7 +1,7 @@
-//! When each connection starts and whom it watches: fixed before the run, whatever the server does.
+//! Everybody watches the same number of random others: the promise check's choice, and the model
+//! `fixed` of a run.
 
 use std::collections::HashSet;
-use std::time::Duration;
 
 use fastrand::Rng;
 
@@ -9,35 +9,30 @@ use fastrand::Rng;
 /// ratio).
 const SPREAD: u64 = 0x9e37_79b9_7f4a_7c15;
 
-/// The open-loop schedule of a run. The same numbers make the same schedule.
+/// Who watches whom. The same numbers make the same choices.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Schedule {
-    pub(crate) connections: u32,
-    pub(crate) watch: u32,
-    pub(crate) seed: u64,
-    rate: f64,
+pub(crate) struct RandomContacts {
+    users: u32,
+    watch: u32,
+    seed: u64,
 }
 
-impl Schedule {
-    pub(crate) fn new(connections: u32, rate: f64, watch: u32, seed: u64) -> Self {
-        Self { connections, watch, seed, rate }
+impl RandomContacts {
+    /// Each of the users watches `watch` others, of whom there must be as many.
+    pub(crate) fn new(users: u32, watch: u32, seed: u64) -> Self {
+        Self { users, watch, seed }
     }
 
-    /// When the n-th connection starts, after the start of the run.
-    pub(crate) fn start(&self, index: u32) -> Duration {
-        Duration::from_secs_f64(f64::from(index) / self.rate)
-    }
-
-    /// The dice of the n-th connection.
+    /// The dice of the n-th user.
     pub(crate) fn rng(&self, index: u32) -> Rng {
         Rng::with_seed(self.seed ^ u64::from(index + 1).wrapping_mul(SPREAD))
     }
 
-    /// Whom the n-th connection watches: distinct others, each set of them as likely as any.
+    /// Whom the n-th user watches: distinct others, each set of them as likely as any.
     ///
     /// Floyd's algorithm: as many rolls as picks, however many there are to pick from.
     pub(crate) fn watched_by(&self, index: u32) -> Vec<u32> {
-        let others = self.connections - 1;
+        let others = self.users - 1;
         let mut rng = self.rng(index);
         let mut picked = HashSet::with_capacity(self.watch as usize);
         for last in others - self.watch..others {
@@ -56,19 +51,11 @@ mod tests {
     use super::*;
 
     #[test]
-    fn connections_start_at_an_even_rate() {
-        let schedule = Schedule::new(10_000, 2_000.0, 0, 1);
-        assert_eq!(schedule.start(0), Duration::ZERO);
-        assert_eq!(schedule.start(1), Duration::from_micros(500));
-        assert_eq!(schedule.start(9_999), Duration::from_micros(4_999_500));
-    }
-
-    #[test]
     fn everybody_watches_distinct_others() {
         for watch in [0, 1, 20, 99] {
-            let schedule = Schedule::new(100, 1.0, watch, 7);
+            let contacts = RandomContacts::new(100, watch, 7);
             for index in 0..100 {
-                let watched: HashSet<u32> = schedule.watched_by(index).into_iter().collect();
+                let watched: HashSet<u32> = contacts.watched_by(index).into_iter().collect();
                 assert_eq!(watched.len(), watch as usize);
                 assert!(watched.iter().all(|other| *other != index && *other < 100));
             }
@@ -78,7 +65,7 @@ mod tests {
     #[test]
     fn the_same_seed_makes_the_same_choices_and_another_does_not() {
         let watched = |seed| {
-            let mut watched = Schedule::new(1_000, 1.0, 20, seed).watched_by(3);
+            let mut watched = RandomContacts::new(1_000, 20, seed).watched_by(3);
             watched.sort_unstable();
             watched
         };
@@ -88,10 +75,10 @@ mod tests {
 
     #[test]
     fn all_are_watched_about_as_often() {
-        let schedule = Schedule::new(200, 1.0, 20, 1);
+        let contacts = RandomContacts::new(200, 20, 1);
         let mut times = vec![0u32; 200];
         for index in 0..200 {
-            schedule.watched_by(index).into_iter().for_each(|other| times[other as usize] += 1);
+            contacts.watched_by(index).into_iter().for_each(|other| times[other as usize] += 1);
         }
         assert!(times.iter().all(|times| (4..=45).contains(times)), "{times:?}");
     }

@@ -1,0 +1,176 @@
+//! The coordinator of a run: hands out shares to workers, puts together what they tell, and stops
+//! them when the scenario is over, when nobody is left, or when it is told to.
+//!
+//! It opens no connection to a gateway itself.
+
+mod crew;
+mod merge;
+mod progress;
+
+use std::process::exit;
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
+
+use anyhow::Result;
+use tokio::select;
+use tokio::signal::ctrl_c;
+use tokio::time::{Instant, MissedTickBehavior, interval, sleep_until};
+
+use crate::coordinator::crew::{Crew, Event};
+use crate::coordinator::merge::{About, Merge};
+use crate::coordinator::progress::Progress;
+use crate::measures::micros;
+use crate::plan::Plan;
+use crate::report::{Ending, PhaseSpan, Report};
+use crate::wire::{News, Order};
+
+/// Enough for every worker to hear of it before.
+const UNTIL_BEGIN: Duration = Duration::from_millis(300);
+
+/// How long after the last disturbance views may still be behind, besides TTL and grace.
+const SETTLE: Duration = Duration::from_secs(2);
+
+/// How long workers may take to compare their views and say so.
+const DONE_LIMIT: Duration = Duration::from_secs(60);
+
+/// The exit code of a program that Ctrl-C ended.
+const INTERRUPTED: i32 = 130;
+
+/// Does the run.
+pub(crate) fn run(plan: &Plan) -> Result<Report> {
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
+    runtime.block_on(coordinate(plan))
+}
+
+async fn coordinate(plan: &Plan) -> Result<Report> {
+    let mut interrupted = std::pin::pin!(ctrl_c());
+    let mut crew = select! {
+        crew = Crew::gather(plan) => crew?,
+        _ = &mut interrupted => exit(INTERRUPTED),
+    };
+    let epoch_unix = SystemTime::now().duration_since(UNIX_EPOCH)? + UNTIL_BEGIN;
+    crew.tell_all(&Order::Begin { epoch_unix_us: micros(epoch_unix) }).await;
+    let mut run = Run {
+        plan,
+        began: Instant::now() + UNTIL_BEGIN,
+        merge: Merge::new(crew.usages_before()),
+        progress: Progress::new(plan.scenario.connections()),
+        settle_from: None,
+    };
+    let ending = select! {
+        ending = run.watch(&mut crew) => ending,
+        stopped = &mut interrupted => stopped.map(|()| Ending::Interrupted)?,
+    };
+    let seconds = run.began.elapsed();
+    let impatient = async {
+        let _ = ctrl_c().await;
+        exit(INTERRUPTED)
+    };
+    select! {
+        () = run.stop(&mut crew) => {}
+        () = impatient => {}
+    }
+    run.progress.finish();
+    Ok(run.report(ending, seconds, epoch_unix, crew.len()))
+}
+
+struct Run<'a> {
+    plan: &'a Plan,
+    began: Instant,
+    merge: Merge,
+    progress: Progress,
+    /// When the phases were over, if there was something to settle.
+    settle_from: Option<Instant>,
+}
+
+impl Run<'_> {
+    /// Takes in what the workers tell until the run is over.
+    async fn watch(&mut self, crew: &mut Crew) -> Ending {
+        let length = Duration::from_micros(self.plan.scenario.timeline().end_us());
+        let mut end = self.began + length;
+        let mut ticks = interval(Duration::from_secs(1));
+        ticks.set_missed_tick_behavior(MissedTickBehavior::Skip);
+        loop {
+            select! {
+                event = crew.next() => {
+                    if let Some(ending) = self.take(event) {
+                        return ending;
+                    }
+                }
+                _ = ticks.tick() => self.progress.show(&self.merge),
+                () = sleep_until(end) => {
+                    if self.settle_from.is_some() || !self.merge.is_disturbed() {
+                        return Ending::Complete;
+                    }
+                    self.settle_from = Some(end);
+                    end += self.merge.ttl_and_grace() + SETTLE;
+                }
+            }
+        }
+    }
+
+    fn take(&mut self, event: Event) -> Option<Ending> {
+        match event {
+            Event::News(worker, News::Second(second)) => {
+                self.merge.take(worker, &second);
+                self.merge.is_nobody_left().then_some(Ending::NobodyLeft)
+            }
+            Event::News(worker, News::Failed { why }) => {
+                self.progress.say(&format!("worker {}: {why}", worker + 1));
+                Some(Ending::WorkerLost)
+            }
+            Event::Lost(worker) => {
+                self.progress.say(&format!("worker {} is gone", worker + 1));
+                self.merge.lose(worker);
+                Some(Ending::WorkerLost)
+            }
+            Event::News(..) => None,
+        }
+    }
+
+    /// Lets the workers compare, and hears the rest.
+    async fn stop(&mut self, crew: &mut Crew) {
+        crew.tell_all(&Order::Stop).await;
+        let limit = Instant::now() + DONE_LIMIT;
+        while !crew.is_done() {
+            select! {
+                event = crew.next() => {
+                    self.take(event);
+                }
+                () = sleep_until(limit) => break,
+            }
+        }
+    }
+
+    fn report(
+        self,
+        ending: Ending,
+        seconds: Duration,
+        epoch_unix: Duration,
+        workers: usize,
+    ) -> Report {
+        let scenario = &self.plan.scenario;
+        let total_s = seconds.as_secs_f64();
+        let in_s = |us: u64| (us as f64 / 1e6).min(total_s);
+        let phase = |span: crate::scenario::Span| PhaseSpan {
+            name: span.phase.name().to_owned(),
+            from_s: in_s(span.from_us),
+            to_s: in_s(span.to_us),
+        };
+        let mut phases: Vec<PhaseSpan> = scenario.timeline().spans.into_iter().map(phase).collect();
+        if let Some(from) = self.settle_from {
+            let from_s = (from - self.began).as_secs_f64().min(total_s);
+            phases.push(PhaseSpan { name: "settle".to_owned(), from_s, to_s: total_s });
+        }
+        self.merge.into_report(About {
+            name: scenario.name.clone(),
+            scenario: scenario.to_toml(),
+            started_at_ms: epoch_unix.as_millis() as u64,
+            seconds: total_s,
+            ending,
+            urls: self.plan.urls.clone(),
+            workers: workers as u32,
+            phases,
+            planned: scenario.connections(),
+        })
+    }
+}

@@ -1,0 +1,61 @@
+//! Why a connection failed or ended, in words by which it is counted.
+
+use std::io;
+
+use presence_protocol::CloseReason;
+use thiserror::Error;
+use tokio_tungstenite::tungstenite::Error as WsError;
+use tokio_tungstenite::tungstenite::http::StatusCode;
+
+use crate::sources::is_taken;
+
+/// Why a connection failed or ended. Its text is the kind it is counted under.
+#[derive(Debug, Error)]
+pub(crate) enum Failure {
+    #[error("no free port on the source addresses")]
+    NoPort,
+    #[error("TCP: {0}")]
+    Tcp(io::ErrorKind),
+    #[error("the upgrade was answered by HTTP {0}")]
+    Upgrade(StatusCode),
+    #[error("no welcome in time")]
+    TimedOut,
+    #[error("closed with {}", close_label(*.0))]
+    Closed(Option<u16>),
+    #[error("the stream ended without a close frame")]
+    Ended,
+    #[error("WebSocket: {0}")]
+    WebSocket(String),
+    #[error("a message that is none: {0}")]
+    Garbage(String),
+    #[error("the token could not be signed")]
+    Token,
+}
+
+impl From<io::Error> for Failure {
+    fn from(error: io::Error) -> Self {
+        if is_taken(&error) { Self::NoPort } else { Self::Tcp(error.kind()) }
+    }
+}
+
+impl From<WsError> for Failure {
+    fn from(error: WsError) -> Self {
+        match error {
+            WsError::Io(error) => error.into(),
+            WsError::Http(response) => Self::Upgrade(response.status()),
+            WsError::ConnectionClosed => Self::Ended,
+            other => Self::WebSocket(other.to_string()),
+        }
+    }
+}
+
+/// A close code with its name, as it is counted.
+pub(crate) fn close_label(code: Option<u16>) -> String {
+    let name = |code| CloseReason::from_code(code).map_or("unknown", CloseReason::label);
+    code.map_or_else(|| "no code".to_owned(), |code| format!("{code} {}", name(code)))
+}
+
+/// How a refused message is counted.
+pub(crate) fn refusal(code: &str) -> String {
+    format!("message refused: {code}")
+}

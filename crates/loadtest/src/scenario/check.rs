@@ -1,0 +1,184 @@
+//! Whether the numbers of a scenario go together; each refusal says what would be right.
+
+use std::time::Duration;
+
+use anyhow::{Result, ensure};
+use presence_protocol::USER_ID_LEN_MAX;
+
+use crate::scenario::{Model, Phase, Scenario, Time};
+
+/// The gateway's limit is 64 KiB; a watch list goes out in one message.
+const WATCH_MESSAGE_LEN_MAX: usize = 60_000;
+
+const INTERVAL_MIN: Duration = Duration::from_millis(100);
+
+/// Times are kept in 41 bits of µs, which is 25 days.
+const DURATION_MAX: Duration = Duration::from_hours(14 * 24);
+
+/// A browser, a phone, a tablet, and so on.
+const DEVICES_MAX: u32 = 100;
+
+impl Scenario {
+    /// Refuses what cannot be done by anybody.
+    pub(crate) fn check(&self) -> Result<()> {
+        ensure!(self.users > 0, "users: at least 1");
+        let devices = self.devices;
+        ensure!((1..=DEVICES_MAX).contains(&devices), "devices: 1 to {DEVICES_MAX}");
+        let connections = self.connections();
+        let most = u64::from(u32::MAX);
+        ensure!(connections <= most, "users: {connections} connections are more than {most}");
+        let user_len = self.user_name(self.users - 1).len();
+        ensure!(
+            user_len <= USER_ID_LEN_MAX,
+            "user_prefix: a user id is at most {USER_ID_LEN_MAX} bytes, and the last one's has \
+             {user_len}"
+        );
+        ensure!(self.heartbeat.interval.0 >= INTERVAL_MIN, "heartbeat.interval: at least 100ms");
+        self.check_contacts(user_len)?;
+        self.check_phases()
+    }
+
+    fn check_contacts(&self, user_len: usize) -> Result<()> {
+        let others = self.users - 1;
+        let fit = WATCH_MESSAGE_LEN_MAX / (user_len + 3);
+        let most = self.contacts.watched_max();
+        let key = match self.contacts {
+            Model::PowerLaw { mean, max, exponent } => {
+                ensure!(
+                    exponent > 1.0 && exponent <= 10.0,
+                    "contacts.exponent: above 1 and up to 10, such as 2.5, not {exponent}"
+                );
+                ensure!(
+                    mean > 0.0 && mean < f64::from(max),
+                    "contacts.mean: above 0 and below max, which is {max}, not {mean}"
+                );
+                "max"
+            }
+            _ => "count",
+        };
+        ensure!(
+            most <= others,
+            "contacts.{key}: {most} are too many, of {} users each can watch at most {others} \
+             others",
+            self.users
+        );
+        ensure!(
+            most as usize <= fit,
+            "contacts.{key}: {most} are too many, at most {fit} users with ids as long as these \
+             fit in one message"
+        );
+        Ok(())
+    }
+
+    fn check_phases(&self) -> Result<()> {
+        let first = self.phases.first();
+        ensure!(
+            matches!(first, Some(Phase::Ramp { .. })),
+            "phases: the first one is a ramp, since it opens the connections"
+        );
+        for (place, phase) in self.phases.iter().enumerate() {
+            let name = format!("phases[{place}] ({})", phase.name());
+            match *phase {
+                Phase::Ramp { .. } => ensure!(place == 0, "{name}: only the first is a ramp"),
+                Phase::Storm { share, within, duration } => {
+                    ensure!(
+                        share > 0.0 && share <= 1.0,
+                        "{name}.share: above 0 and up to 1, not {share}"
+                    );
+                    check_within(&name, within, duration)?;
+                }
+                Phase::Silent { count, within, duration } => {
+                    let connections = self.connections();
+                    ensure!(
+                        u64::from(count) <= connections,
+                        "{name}.count: at most the {connections} connections there are"
+                    );
+                    check_within(&name, within, duration)?;
+                }
+                Phase::Hold { .. }
+                | Phase::Churn { .. }
+                | Phase::Flaky { .. }
+                | Phase::SignOut { .. } => {}
+            }
+        }
+        let total = self.timeline().end_us();
+        ensure!(
+            Duration::from_micros(total) <= DURATION_MAX,
+            "phases: all together at most 14 days, not {}",
+            Time(Duration::from_micros(total))
+        );
+        Ok(())
+    }
+}
+
+fn check_within(name: &str, within: Time, duration: Time) -> Result<()> {
+    ensure!(within <= duration, "{name}.within: at most the duration, which is {duration}");
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::scenario::{Heartbeat, Notation};
+
+    use super::*;
+
+    fn scenario() -> Scenario {
+        Scenario {
+            name: "test".to_owned(),
+            users: 100,
+            devices: 1,
+            seed: 1,
+            user_prefix: "load".to_owned(),
+            format: Notation::Msgpack,
+            heartbeat: Heartbeat::default(),
+            contacts: Model::Fixed { count: 20 },
+            phases: vec![
+                Phase::Ramp { rate: "10/s".parse().unwrap() },
+                Phase::Hold { duration: Time::from_secs(5) },
+            ],
+        }
+    }
+
+    fn refused(named: &str, change: impl FnOnce(&mut Scenario)) {
+        let mut scenario = scenario();
+        change(&mut scenario);
+        let refusal = format!("{:#}", scenario.check().unwrap_err());
+        assert!(refusal.contains(named), "{refusal}");
+    }
+
+    #[test]
+    fn what_can_be_done_is_not_refused() {
+        scenario().check().unwrap();
+    }
+
+    #[test]
+    fn what_cannot_be_done_is_refused_with_the_key_named() {
+        refused("users", |scenario| scenario.users = 0);
+        refused("devices", |scenario| scenario.devices = 0);
+        refused("user_prefix", |scenario| scenario.user_prefix = "x".repeat(128));
+        refused("contacts.count", |scenario| scenario.contacts = Model::Fixed { count: 100 });
+        refused("fit in one message", |scenario| {
+            scenario.users = 100_000;
+            scenario.contacts = Model::Fixed { count: 9_000 };
+        });
+        refused("contacts.mean", |scenario| {
+            scenario.contacts = Model::PowerLaw { mean: 90.0, max: 80, exponent: 2.5 };
+        });
+        refused("heartbeat.interval", |scenario| {
+            scenario.heartbeat.interval = Time(Duration::from_millis(1));
+        });
+        refused("the first one is a ramp", |scenario| scenario.phases.clear());
+        refused("phases[2] (ramp)", |scenario| {
+            scenario.phases.push(Phase::Ramp { rate: "1/s".parse().unwrap() });
+        });
+        let time = Time::from_secs;
+        refused("phases[2] (storm).share", |scenario| {
+            let storm = Phase::Storm { share: 1.5, within: time(1), duration: time(2) };
+            scenario.phases.push(storm);
+        });
+        refused("phases[2] (silent).within", |scenario| {
+            let silent = Phase::Silent { count: 1, within: time(3), duration: time(2) };
+            scenario.phases.push(silent);
+        });
+    }
+}

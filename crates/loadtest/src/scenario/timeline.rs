@@ -1,0 +1,52 @@
+//! When each phase begins and ends: known before the run, whatever the server does.
+
+use crate::scenario::{Phase, Scenario};
+
+/// A phase and its time, in µs since the run began.
+#[derive(Clone, Debug)]
+pub(crate) struct Span {
+    pub(crate) phase: Phase,
+    pub(crate) from_us: u64,
+    pub(crate) to_us: u64,
+}
+
+/// All phases, in order.
+#[derive(Clone, Debug)]
+pub(crate) struct Timeline {
+    pub(crate) spans: Vec<Span>,
+}
+
+impl Timeline {
+    pub(crate) fn end_us(&self) -> u64 {
+        self.spans.last().map_or(0, |span| span.to_us)
+    }
+
+    /// When the last connection has been begun.
+    pub(crate) fn ramp_end_us(&self) -> u64 {
+        self.spans.first().map_or(0, |span| span.to_us)
+    }
+}
+
+impl Scenario {
+    pub(crate) fn timeline(&self) -> Timeline {
+        let mut now_us = 0u64;
+        let spans = self.phases.iter().map(|phase| {
+            let from_us = now_us;
+            now_us = now_us.saturating_add(self.length_us(phase));
+            Span { phase: phase.clone(), from_us, to_us: now_us }
+        });
+        Timeline { spans: spans.collect() }
+    }
+
+    fn length_us(&self, phase: &Phase) -> u64 {
+        match phase {
+            Phase::Ramp { rate } => (self.connections() as f64 / rate.per_second() * 1e6) as u64,
+            Phase::Hold { duration }
+            | Phase::Churn { duration, .. }
+            | Phase::Storm { duration, .. }
+            | Phase::Silent { duration, .. }
+            | Phase::Flaky { duration, .. }
+            | Phase::SignOut { duration, .. } => duration.us(),
+        }
+    }
+}

@@ -1,0 +1,190 @@
+//! What is done to connections on purpose, and what happens to them.
+
+use presence_protocol::{ClientMessage, encode_client};
+
+use crate::failure::{Failure, close_label};
+use crate::ledger::Truth;
+use crate::measures::Count;
+use crate::worker::connection::Stage;
+use crate::worker::frames::Kind;
+use crate::worker::judge::Due;
+use crate::worker::moments::Deed;
+use crate::worker::reactor::{Later, Worker};
+
+/// Tries to hit one of those connected, before they are looked for one by one.
+const PICKS: u32 = 64;
+
+/// Who thaws this close to the end of its TTL may be taken for dead.
+const CLOSE_US: u64 = 100_000;
+
+impl Worker {
+    /// Does what was due.
+    pub(super) fn do_deed(&mut self, deed: Deed, due_us: u64) {
+        if let Deed::Storm { share, within_us } = deed {
+            return self.storm(share, within_us, due_us);
+        }
+        let Some(index) = self.pick() else { return self.count(Count::ActsSkipped) };
+        match deed {
+            Deed::Close { back_after } => {
+                let gap_us = back_after.roll(&mut self.rng);
+                self.close(index);
+                self.do_later(due_us + gap_us, index, Later::Return);
+            }
+            Deed::SignOut { back_after } => {
+                let gap_us = back_after.roll(&mut self.rng);
+                self.do_later(due_us + gap_us, index, Later::Return);
+                self.sign_out(index);
+            }
+            Deed::FallSilent => self.fall_silent(index),
+            Deed::Freeze { lasts } => {
+                let lasts_us = lasts.roll(&mut self.rng);
+                self.freeze(index);
+                self.do_later(due_us + lasts_us, index, Later::Thaw);
+            }
+            Deed::Storm { .. } => unreachable!("it was done above"),
+        }
+    }
+
+    fn storm(&mut self, share: f64, within_us: u64, due_us: u64) {
+        for index in 0..self.connections.len() as u32 {
+            if self.connection(index).stage == Stage::Live && self.rng.f64() < share {
+                let gap_us = self.rng.u64(0..=within_us);
+                self.close(index);
+                self.do_later(due_us + gap_us, index, Later::Return);
+            }
+        }
+    }
+
+    /// One of those connected, at random.
+    fn pick(&mut self) -> Option<u32> {
+        let count = self.connections.len();
+        let is_live = |place: &usize| self.connections[*place].stage == Stage::Live;
+        let picked = (0..PICKS).map(|_| self.rng.usize(..count)).find(is_live);
+        let picked = picked.or_else(|| {
+            let from = self.rng.usize(..count);
+            (from..count).chain(0..from).find(is_live)
+        });
+        picked.map(|place| place as u32)
+    }
+
+    fn close(&mut self, index: u32) {
+        self.note(index, Truth::Closed { at: self.clock.now_us() });
+        self.count(Count::ClosedOnPurpose);
+        let connection = self.connection(index);
+        connection.release();
+        connection.stage = Stage::Away;
+    }
+
+    fn sign_out(&mut self, index: u32) {
+        self.note(index, Truth::Bye { at: self.clock.now_us() });
+        self.count(Count::SignedOut);
+        self.connection(index).stage = Stage::Leaving;
+        let bye = encode_client(self.world.format, &ClientMessage::Bye);
+        if let Err(failure) = self.send_message(index, &bye) {
+            self.lose(index, &failure);
+        }
+    }
+
+    fn fall_silent(&mut self, index: u32) {
+        let registry = &self.registry;
+        let connection = &mut self.connections[index as usize];
+        connection.stage = Stage::Silent;
+        connection.partial = None;
+        // One that still gets events is only woken for nothing.
+        let _ = connection.socket.as_mut().map(|socket| registry.deregister(socket));
+        let at = connection.alive_us;
+        self.note(index, Truth::Silent { at });
+        self.count(Count::FellSilent);
+    }
+
+    fn freeze(&mut self, index: u32) {
+        let connection = self.connection(index);
+        connection.stage = Stage::Frozen;
+        let at = connection.alive_us;
+        self.note(index, Truth::Silent { at });
+        self.count(Count::Froze);
+    }
+
+    /// Goes on after a freeze, or comes back when the gateway has ended it meanwhile.
+    pub(super) fn thaw(&mut self, index: u32) {
+        let now_us = self.clock.now_us();
+        self.read(index, now_us);
+        // The second time for the end of the stream, behind what was there.
+        self.read(index, now_us);
+        let connection = self.connection(index);
+        if connection.stage != Stage::Frozen {
+            return;
+        }
+        connection.stage = Stage::Live;
+        let (hello_us, alive_us) = (connection.hello_us, connection.alive_us);
+        let is_in_time = now_us + CLOSE_US < alive_us + self.rules.ttl_us;
+        let since = if is_in_time { hello_us } else { now_us };
+        self.note(index, Truth::Online { since, welcome_after_ms: 0 });
+        self.count(Count::Thawed);
+        if let Err(failure) = self.send(index, Kind::Ping, b"thawed") {
+            self.lose(index, &failure);
+        }
+    }
+
+    /// The connection failed, or the other side ended it.
+    pub(super) fn lose(&mut self, index: u32, failure: &Failure) {
+        let now_us = self.clock.now_us();
+        let connection = self.connection(index);
+        let stage = connection.stage;
+        connection.release();
+        match stage {
+            // As it was asked to.
+            Stage::Leaving => {
+                self.connection(index).stage = Stage::Away;
+                return;
+            }
+            Stage::Frozen => {
+                self.count(Count::FrozenOut);
+                return self.open(index, now_us);
+            }
+            Stage::Away | Stage::Silent | Stage::Gone => return,
+            Stage::Connecting | Stage::Upgrading => self.count(Count::Failed),
+            Stage::Greeting => {
+                self.count(Count::Failed);
+                self.note(index, Truth::Cut { at: now_us });
+            }
+            Stage::Live => {
+                self.count(Count::Dropped);
+                self.note(index, Truth::Cut { at: now_us });
+            }
+        }
+        self.connection(index).stage = Stage::Gone;
+        if let Failure::Closed(code) = failure {
+            self.measures.close(close_label(*code));
+        }
+        self.measures.error(failure.to_string());
+    }
+
+    /// At the end: every view against the truth.
+    pub(super) fn compare_views(&mut self) {
+        let now_us = self.clock.now_us();
+        for index in 0..self.connections.len() {
+            if self.connections[index].stage != Stage::Live {
+                continue;
+            }
+            let views: Vec<(u32, bool)> = self.connections[index].views.iter().collect();
+            let watched_us = self.connections[index].watched_us;
+            for (user, is_seen_online) in views {
+                let truth = self.truth_of(user);
+                self.count(Count::Views);
+                self.measures.add(Count::ViewsOnline, u64::from(is_seen_online));
+                let is_lost = match self.rules.due(truth, now_us) {
+                    Due::Online => !is_seen_online && self.rules.is_settled(watched_us, now_us),
+                    Due::Offline => is_seen_online,
+                    Due::Either => false,
+                };
+                if is_lost {
+                    self.count(Count::LostChanges);
+                    if matches!(truth, Truth::Silent { .. }) {
+                        self.count(Count::SilentUntold);
+                    }
+                }
+            }
+        }
+    }
+}

@@ -1,0 +1,193 @@
+//! What a state that a watcher was told means, beside what is true of the user. Pure.
+
+use crate::ledger::Truth;
+use crate::measures::Timing;
+
+/// How long an *offline* may still arrive after somebody is online again: it was on its way.
+const IN_FLIGHT_US: u64 = 1_000_000;
+
+/// Who is back this close to the end of its grace is promised nothing.
+const CLOSE_US: u64 = 100_000;
+
+/// The store rounds to milliseconds.
+const ROUNDING_US: u64 = 2_000;
+
+/// How long a change may take at the end of a run, when all has been quiet.
+const SETTLED_US: u64 = 2_000_000;
+
+/// The gateway's times, as it tells them in `welcome`.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Rules {
+    pub(crate) ttl_us: u64,
+    pub(crate) grace_us: u64,
+}
+
+/// What an *offline* that was pushed is worth.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Verdict {
+    /// So late after the ideal moment, in µs.
+    Late(Timing, u64),
+    Early,
+    FalseOffline,
+    FlapShown,
+    /// Nothing was promised.
+    Unjudged,
+}
+
+/// What a view must show.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Due {
+    Online,
+    Offline,
+    Either,
+}
+
+impl Rules {
+    /// When a user who left must be shown offline at the earliest, ideally; never before it left.
+    pub(crate) fn ideal_offline(self, truth: Truth) -> u64 {
+        match truth {
+            Truth::Bye { at } => at,
+            Truth::Closed { at } => at + self.grace_us,
+            Truth::Silent { at } | Truth::Cut { at } => at + self.ttl_us + self.grace_us,
+            Truth::Never => 0,
+            Truth::Joining { .. } | Truth::Online { .. } | Truth::Returned { .. } => u64::MAX,
+        }
+    }
+
+    /// What is true of a user whose `hello` was sent at `since` and who was welcomed `now`, after
+    /// `before` was true.
+    pub(crate) fn welcomed(self, before: Truth, since: u64, now: u64) -> Truth {
+        let welcome_after_ms = (now.saturating_sub(since) / 1_000) as u32;
+        let left = matches!(before, Truth::Closed { .. } | Truth::Silent { .. });
+        if left && now + CLOSE_US <= self.ideal_offline(before) {
+            Truth::Returned { since, welcome_after_ms }
+        } else {
+            Truth::Online { since, welcome_after_ms }
+        }
+    }
+
+    /// Judges an *offline* that arrives `now`.
+    pub(crate) fn judge_offline(self, truth: Truth, now: u64) -> Verdict {
+        let ideal = self.ideal_offline(truth);
+        let late = |timing, allowed: u64| {
+            if now + ROUNDING_US < allowed {
+                Verdict::Early
+            } else {
+                Verdict::Late(timing, now.saturating_sub(ideal))
+            }
+        };
+        match truth {
+            Truth::Bye { .. } => late(Timing::OfflineBye, ideal),
+            Truth::Closed { .. } => late(Timing::OfflineClosed, ideal),
+            Truth::Silent { at } => late(Timing::OfflineSilent, at + self.ttl_us),
+            Truth::Online { since, welcome_after_ms } => {
+                if now > welcomed_at(since, welcome_after_ms) + IN_FLIGHT_US {
+                    Verdict::FalseOffline
+                } else {
+                    Verdict::Unjudged
+                }
+            }
+            Truth::Returned { since, welcome_after_ms } => {
+                let of_the_return = welcomed_at(since, welcome_after_ms) + self.grace_us;
+                if now > of_the_return + IN_FLIGHT_US {
+                    Verdict::FalseOffline
+                } else {
+                    Verdict::FlapShown
+                }
+            }
+            Truth::Never | Truth::Joining { .. } | Truth::Cut { .. } => Verdict::Unjudged,
+        }
+    }
+
+    /// Whether what was asked for at this moment has long been answered.
+    pub(crate) fn is_settled(self, asked_us: u64, now_us: u64) -> bool {
+        now_us > asked_us + SETTLED_US
+    }
+
+    /// What every view must show when nothing has been done for a while.
+    pub(crate) fn due(self, truth: Truth, now: u64) -> Due {
+        match truth {
+            Truth::Never => Due::Offline,
+            Truth::Joining { .. } => Due::Either,
+            Truth::Online { since, welcome_after_ms }
+            | Truth::Returned { since, welcome_after_ms } => {
+                let welcomed = welcomed_at(since, welcome_after_ms);
+                if now > welcomed + SETTLED_US { Due::Online } else { Due::Either }
+            }
+            left => {
+                let settled = self.ideal_offline(left) + SETTLED_US;
+                if now > settled { Due::Offline } else { Due::Either }
+            }
+        }
+    }
+}
+
+fn welcomed_at(since: u64, welcome_after_ms: u32) -> u64 {
+    since + u64::from(welcome_after_ms) * 1_000
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const RULES: Rules = Rules { ttl_us: 30_000_000, grace_us: 3_000_000 };
+    const SECOND: u64 = 1_000_000;
+
+    #[test]
+    fn lateness_counts_from_the_ideal_moment_of_each_cause() {
+        let at = 100 * SECOND;
+        let table = [
+            (Truth::Bye { at }, at + 500, Timing::OfflineBye, 500),
+            (Truth::Closed { at }, at + 3 * SECOND + 7, Timing::OfflineClosed, 7),
+            (Truth::Silent { at }, at + 34 * SECOND, Timing::OfflineSilent, SECOND),
+            (Truth::Silent { at }, at + 31 * SECOND, Timing::OfflineSilent, 0),
+        ];
+        for (truth, now, timing, late) in table {
+            assert_eq!(RULES.judge_offline(truth, now), Verdict::Late(timing, late), "{truth:?}");
+        }
+    }
+
+    #[test]
+    fn nobody_may_be_shown_offline_before_the_time() {
+        let at = 100 * SECOND;
+        let early =
+            [(Truth::Closed { at }, at + 2 * SECOND), (Truth::Silent { at }, at + 29 * SECOND)];
+        for (truth, now) in early {
+            assert_eq!(RULES.judge_offline(truth, now), Verdict::Early, "{truth:?}");
+        }
+    }
+
+    #[test]
+    fn who_is_back_within_grace_must_not_be_shown_offline_and_later_it_is_false() {
+        let closed = Truth::Closed { at: 100 * SECOND };
+        let back = RULES.welcomed(closed, 102 * SECOND, 102 * SECOND + 5_000);
+        assert_eq!(back, Truth::Returned { since: 102 * SECOND, welcome_after_ms: 5 });
+        assert_eq!(RULES.judge_offline(back, 103 * SECOND), Verdict::FlapShown);
+        assert_eq!(RULES.judge_offline(back, 109 * SECOND), Verdict::FalseOffline);
+        let late = RULES.welcomed(closed, 102 * SECOND, 103 * SECOND);
+        assert_eq!(late, Truth::Online { since: 102 * SECOND, welcome_after_ms: 1_000 });
+        assert_eq!(RULES.judge_offline(late, 103 * SECOND + 1), Verdict::Unjudged);
+        assert_eq!(RULES.judge_offline(late, 105 * SECOND), Verdict::FalseOffline);
+        let after_bye = RULES.welcomed(Truth::Bye { at: 100 }, 200, 300);
+        assert_eq!(after_bye, Truth::Online { since: 200, welcome_after_ms: 0 });
+    }
+
+    #[test]
+    fn at_the_end_views_must_show_what_is_true_and_settled() {
+        let now = 100 * SECOND;
+        let online = |since| Truth::Online { since, welcome_after_ms: 0 };
+        let table = [
+            (Truth::Never, Due::Offline),
+            (Truth::Joining { since: 0 }, Due::Either),
+            (online(0), Due::Online),
+            (online(99 * SECOND), Due::Either),
+            (Truth::Bye { at: 97 * SECOND }, Due::Offline),
+            (Truth::Closed { at: 97 * SECOND }, Due::Either),
+            (Truth::Silent { at: 64 * SECOND }, Due::Offline),
+            (Truth::Cut { at: 90 * SECOND }, Due::Either),
+        ];
+        for (truth, due) in table {
+            assert_eq!(RULES.due(truth, now), due, "{truth:?}");
+        }
+    }
+}

@@ -1,0 +1,172 @@
+//! From nothing to a signed-in connection: TCP, the upgrade, `hello`, `welcome`, and then `watch`.
+
+use mio::net::TcpStream;
+use mio::{Interest, Token};
+use presence_protocol::{ClientMessage, RequestId, Welcome, encode_client};
+use std::time::Duration;
+use tokio_tungstenite::tungstenite::http::StatusCode;
+
+use crate::failure::Failure;
+use crate::ledger::Truth;
+use crate::measures::{Count, Timing, micros};
+use crate::worker::connection::Stage;
+use crate::worker::judge::Rules;
+use crate::worker::reactor::Worker;
+
+/// More than any server answers an upgrade with.
+const HEADERS_MAX: usize = 32;
+
+/// How far an answer to the upgrade has come.
+pub(super) enum Upgrade {
+    Partial,
+    /// It was accepted; the rest is of frames.
+    Done {
+        len: usize,
+    },
+}
+
+impl Worker {
+    /// Begins a connection that was due; a socket that is still there is closed.
+    pub(super) fn open(&mut self, index: u32, due_us: u64) {
+        let now_us = self.clock.now_us();
+        let deadline_us = now_us + self.world.connect_timeout_us;
+        self.count(Count::Started);
+        self.measures.time(Timing::TesterLate, now_us.saturating_sub(due_us));
+        let connection = self.connection(index);
+        connection.release();
+        connection.stage = Stage::Connecting;
+        connection.due_us = due_us;
+        connection.views.forget();
+        self.opening.push_back((deadline_us, index, due_us));
+        if let Err(failure) = self.begin(index) {
+            self.lose(index, &failure);
+        }
+    }
+
+    fn begin(&mut self, index: u32) -> Result<(), Failure> {
+        let socket = std::net::TcpStream::from(self.world.begin(index)?);
+        let mut socket = TcpStream::from_std(socket);
+        let both = Interest::READABLE | Interest::WRITABLE;
+        self.registry.register(&mut socket, Token(index as usize), both)?;
+        self.connection(index).socket = Some(socket);
+        Ok(())
+    }
+
+    /// TCP is there, or is not to be.
+    pub(super) fn on_connected(&mut self, index: u32) {
+        let Some(socket) = &self.connection(index).socket else { return };
+        let connected = match socket.take_error() {
+            Ok(None) => Ok(()),
+            Ok(Some(error)) | Err(error) => Err(Failure::from(error)),
+        };
+        if connected.is_ok() && socket.peer_addr().is_err() {
+            return;
+        }
+        self.connection(index).stage = Stage::Upgrading;
+        let asked = connected.and_then(|()| {
+            self.outbox.clear();
+            self.outbox.extend_from_slice(self.world.request(index));
+            self.write_outbox(index)
+        });
+        if let Err(failure) = asked {
+            self.lose(index, &failure);
+        }
+    }
+
+    /// Reads the answer to the upgrade.
+    pub(super) fn check_upgrade(&self, bytes: &[u8]) -> Result<Upgrade, Failure> {
+        let mut headers = [httparse::EMPTY_HEADER; HEADERS_MAX];
+        let mut answer = httparse::Response::new(&mut headers);
+        let parsed = answer.parse(bytes);
+        let no_http = |error: httparse::Error| Failure::Garbage(format!("HTTP: {error}"));
+        let httparse::Status::Complete(len) = parsed.map_err(no_http)? else {
+            return Ok(Upgrade::Partial);
+        };
+        let status = StatusCode::from_u16(answer.code.unwrap_or_default());
+        let status = status.map_err(|_| Failure::Garbage("HTTP: no status".to_owned()))?;
+        if status != StatusCode::SWITCHING_PROTOCOLS {
+            return Err(Failure::Upgrade(status));
+        }
+        let is_header = |name: &str, value: &str| {
+            let mut headers = answer.headers.iter();
+            headers.any(|header| {
+                header.name.eq_ignore_ascii_case(name) && header.value == value.as_bytes()
+            })
+        };
+        let subprotocol = self.world.format.subprotocol();
+        if !is_header("Sec-WebSocket-Accept", &self.world.accept) {
+            return Err(Failure::WebSocket("a wrong Sec-WebSocket-Accept".to_owned()));
+        }
+        if !is_header("Sec-WebSocket-Protocol", subprotocol) {
+            return Err(Failure::WebSocket("a wrong sub-protocol".to_owned()));
+        }
+        Ok(Upgrade::Done { len })
+    }
+
+    /// Says who is there.
+    pub(super) fn greet(&mut self, index: u32) -> Result<(), Failure> {
+        let hello = self.world.hello(index)?;
+        let now_us = self.clock.now_us();
+        let connection = self.connection(index);
+        connection.stage = Stage::Greeting;
+        connection.hello_us = now_us;
+        self.note_joining(index, now_us);
+        self.send_message(index, &hello)
+    }
+
+    /// It is signed in.
+    pub(super) fn on_welcome(&mut self, index: u32, welcome: &Welcome) -> Result<(), Failure> {
+        if self.connection(index).stage != Stage::Greeting {
+            return Ok(());
+        }
+        let us = |ms| micros(Duration::from_millis(ms));
+        self.rules = Rules { ttl_us: us(welcome.ttl_ms), grace_us: us(welcome.grace_ms) };
+        let now_us = self.clock.now_us();
+        let connection = self.connection(index);
+        connection.stage = Stage::Live;
+        connection.watched_us = now_us;
+        let due_us = connection.due_us;
+        self.count(Count::Connected);
+        self.measures.time(Timing::Connect, now_us.saturating_sub(due_us));
+        self.note_welcomed(index, now_us);
+        self.watch(index, now_us)
+    }
+
+    fn watch(&mut self, index: u32, now_us: u64) -> Result<(), Failure> {
+        let views = &self.connections[index as usize].views;
+        if views.users().is_empty() {
+            return Ok(());
+        }
+        let users = views.users().iter().map(|user| self.world.user_id(*user)).collect();
+        let watch = ClientMessage::Watch { users, id: Some(RequestId::Number(now_us)) };
+        self.send_message(index, &encode_client(self.world.format, &watch))
+    }
+
+    /// Fails those that take too long.
+    pub(super) fn give_up_openings(&mut self, now_us: u64) {
+        while let Some(&(deadline_us, index, due_us)) = self.opening.front()
+            && deadline_us <= now_us
+        {
+            self.opening.pop_front();
+            let connection = self.connection(index);
+            if connection.is_opening() && connection.due_us == due_us {
+                self.lose(index, &Failure::TimedOut);
+            }
+        }
+        // Those that are through are not kept in mind until their deadline.
+        while let Some(&(_, index, due_us)) = self.opening.front() {
+            let connection = &self.connections[index as usize];
+            if connection.is_opening() && connection.due_us == due_us {
+                break;
+            }
+            self.opening.pop_front();
+        }
+    }
+
+    /// Before the `hello` is sent, so that no push can be faster than its note.
+    fn note_joining(&mut self, index: u32, now_us: u64) {
+        if !self.standing(index).is_online() {
+            self.write_truth(index, Truth::Joining { since: now_us });
+        }
+    }
+}

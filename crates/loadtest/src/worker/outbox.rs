@@ -1,0 +1,108 @@
+//! What is sent: written at once, and kept only when the socket does not take it.
+
+use std::io::{ErrorKind, Write};
+
+use presence_protocol::{ClientMessage, Format, encode_client};
+
+use crate::failure::Failure;
+use crate::measures::{Count, Timing};
+use crate::scenario::Beat;
+use crate::worker::connection::{Partial, Stage};
+use crate::worker::frames::{self, Kind};
+use crate::worker::reactor::Worker;
+
+impl Worker {
+    /// Sends a message in the frame of its format.
+    pub(super) fn send_message(&mut self, index: u32, message: &[u8]) -> Result<(), Failure> {
+        let kind = match self.world.format {
+            Format::Json => Kind::Text,
+            Format::MsgPack => Kind::Binary,
+        };
+        self.send(index, kind, message)
+    }
+
+    pub(super) fn send(&mut self, index: u32, kind: Kind, payload: &[u8]) -> Result<(), Failure> {
+        let mask = self.rng.u32(..).to_be_bytes();
+        self.outbox.clear();
+        frames::put(&mut self.outbox, kind, payload, mask);
+        self.write_outbox(index)
+    }
+
+    /// Gives a sign of life that was due.
+    pub(super) fn beat(&mut self, index: u32, due_us: u64) {
+        let connection = self.connection(index);
+        // One that is stuck gives no other sign of life until the socket takes the last one.
+        if connection.stage != Stage::Live || connection.is_stuck() {
+            return;
+        }
+        let late_us = self.clock.now_us().saturating_sub(due_us);
+        self.measures.time(Timing::TesterLate, late_us);
+        let sent = match self.world.scenario.heartbeat.kind {
+            Beat::Message => {
+                self.count(Count::HeartbeatsSent);
+                let heartbeat = encode_client(self.world.format, &ClientMessage::Heartbeat);
+                self.send_message(index, &heartbeat)
+            }
+            Beat::Ping | Beat::Pong => {
+                self.count(Count::Pings);
+                self.send(index, Kind::Ping, &due_us.to_be_bytes())
+            }
+        };
+        if let Err(failure) = sent {
+            self.lose(index, &failure);
+        }
+    }
+
+    /// Writes what is in the outbox, after what waits.
+    pub(super) fn write_outbox(&mut self, index: u32) -> Result<(), Failure> {
+        let now_us = self.clock.now_us();
+        self.measures.add(Count::BytesOut, self.outbox.len() as u64);
+        let connection = &mut self.connections[index as usize];
+        let Some(socket) = &mut connection.socket else { return Err(Failure::Ended) };
+        let waiting = connection.partial.as_mut().filter(|partial| !partial.outgoing.is_empty());
+        if let Some(partial) = waiting {
+            partial.outgoing.extend_from_slice(&self.outbox);
+            return Ok(());
+        }
+        connection.alive_us = now_us;
+        let written = write_some(socket, &self.outbox)?;
+        if written < self.outbox.len() {
+            let partial = connection.partial.get_or_insert_with(Box::<Partial>::default);
+            partial.outgoing.extend_from_slice(&self.outbox[written..]);
+        }
+        Ok(())
+    }
+
+    /// The socket takes more.
+    pub(super) fn flush(&mut self, index: u32) {
+        let now_us = self.clock.now_us();
+        let connection = &mut self.connections[index as usize];
+        let (Some(socket), Some(partial)) = (&mut connection.socket, &mut connection.partial)
+        else {
+            return;
+        };
+        match write_some(socket, &partial.outgoing) {
+            Ok(written) => {
+                partial.outgoing.drain(..written);
+                connection.alive_us = now_us;
+                connection.tidy();
+            }
+            Err(failure) => self.lose(index, &failure),
+        }
+    }
+}
+
+/// As much as the socket takes now.
+fn write_some(socket: &mut impl Write, bytes: &[u8]) -> Result<usize, Failure> {
+    let mut written = 0;
+    while written < bytes.len() {
+        match socket.write(&bytes[written..]) {
+            Ok(0) => return Err(Failure::Ended),
+            Ok(more) => written += more,
+            Err(error) if error.kind() == ErrorKind::WouldBlock => break,
+            Err(error) if error.kind() == ErrorKind::Interrupted => {}
+            Err(error) => return Err(error.into()),
+        }
+    }
+    Ok(written)
+}
