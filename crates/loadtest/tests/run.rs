@@ -1,0 +1,226 @@
+//! Runs of the load tester against a real gateway with short times: every kind of phase, a worker
+//! that dies, and Ctrl-C. The gateway keeps presence itself, so no Redis is needed.
+
+#[path = "run/gateway.rs"]
+mod gateway;
+
+use std::fs;
+use std::path::Path;
+use std::process::{Child, Command, Output, Stdio};
+use std::thread::sleep;
+use std::time::{Duration, Instant};
+
+use serde_json::Value;
+
+use gateway::Gateway;
+
+const LIMIT: Duration = Duration::from_secs(60);
+
+/// All kinds of phases, with times that fit the gateway's.
+const EVERYTHING: &str = r#"
+    users = 120
+    [heartbeat]
+    interval = "500ms"
+    [contacts]
+    model = "fixed"
+    count = 10
+    [[phases]]
+    kind = "ramp"
+    rate = "60/s"
+    [[phases]]
+    kind = "churn"
+    duration = "3s"
+    rate = "10/s"
+    gap = "50ms..3s"
+    [[phases]]
+    kind = "silent"
+    count = 6
+    within = "1s"
+    duration = "2s"
+    [[phases]]
+    kind = "storm"
+    share = 0.5
+    within = "1s"
+    duration = "2s"
+    [[phases]]
+    kind = "flaky"
+    rate = "4/s"
+    freeze = "100ms..5s"
+    duration = "2s"
+    [[phases]]
+    kind = "sign_out"
+    rate = "10/s"
+    gap = "500ms..2s"
+    duration = "2s"
+"#;
+
+fn loadtest(gateway: &Gateway, args: &[&str]) -> Command {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_presence-loadtest"));
+    command.arg("run").arg(format!("--url={}", gateway.url())).args(args);
+    command.stdout(Stdio::piped()).stderr(Stdio::piped());
+    command
+}
+
+fn report(file: &Path) -> Value {
+    serde_json::from_slice(&fs::read(file).expect("a report")).expect("the report is JSON")
+}
+
+fn said(output: &Output) -> String {
+    let [out, err] = [&output.stdout, &output.stderr].map(|text| String::from_utf8_lossy(text));
+    format!("{out}\n{err}")
+}
+
+/// Looks until it is so.
+fn wait_until(what: &str, mut is_so: impl FnMut() -> bool) {
+    let end = Instant::now() + LIMIT;
+    while !is_so() {
+        assert!(Instant::now() < end, "still not after {LIMIT:?}: {what}");
+        sleep(Duration::from_millis(10));
+    }
+}
+
+/// The processes that the coordinator started.
+fn workers_of(coordinator: &Child) -> Vec<u32> {
+    let pid = coordinator.id();
+    let children = fs::read_to_string(format!("/proc/{pid}/task/{pid}/children"));
+    let children = children.unwrap_or_default();
+    children.split_whitespace().map(|pid| pid.parse().expect("a pid")).collect()
+}
+
+fn signal(pid: u32, signal: &str) {
+    let done = Command::new("kill").args([signal, &pid.to_string()]).status();
+    assert!(done.expect("kill runs").success(), "{signal} {pid}");
+}
+
+/// Starts a long run of two workers, and waits until all are connected.
+fn long_run(gateway: &Gateway, json: &str) -> Child {
+    let users = ["--connections=40", "--rate=200/s", "--watch=5", "--duration=10m"];
+    let child = loadtest(gateway, &[&users[..], &["--workers=2", json]].concat()).spawn();
+    let child = child.expect("it runs");
+    wait_until("all are connected", || gateway.connections() == 40);
+    child
+}
+
+#[test]
+fn a_run_with_every_kind_of_phase_adds_up_and_finds_no_fault() {
+    let gateway = Gateway::start();
+    let folder = tempfile::tempdir().expect("a folder");
+    let file = |name: &str| folder.path().join(name);
+    fs::write(file("everything.toml"), EVERYTHING).expect("it is written");
+    let scenario = file("everything.toml").display().to_string();
+    let json = format!("--json={}", file("report.json").display());
+    let output = loadtest(&gateway, &[&scenario, "--workers=2", &json]).output().expect("it runs");
+    let said = said(&output);
+    assert!(output.status.success(), "{said}");
+    let report = report(&file("report.json"));
+    let count = |name: &str| report["counts"][name].as_u64().expect(name);
+    assert_eq!(report["ending"], "complete", "{said}");
+    assert_eq!((&report["name"], &report["workers"]), (&"everything".into(), &2.into()));
+    let phases = report["phases"].as_array().expect("phases");
+    let names: Vec<_> = phases.iter().filter_map(|phase| phase["name"].as_str()).collect();
+    let expected = ["ramp", "churn", "silent", "storm", "flaky", "sign_out", "settle"];
+    assert_eq!(names, expected);
+
+    let faults = ["false_offline", "early_offline", "flaps_shown", "lost_changes", "backward"];
+    for fault in faults {
+        assert_eq!(count(fault), 0, "{fault}: {said}");
+    }
+    assert_eq!(count("silent_untold"), 0, "{said}");
+    assert!(count("silent_told") > 0, "{said}");
+    for act in ["closed_on_purpose", "signed_out", "froze", "pings", "pongs"] {
+        assert!(count(act) > 0, "{act}: {said}");
+    }
+    assert_eq!(count("fell_silent"), 6);
+    assert_eq!(count("froze"), count("thawed") + count("frozen_out"));
+    let ended = ["closed_on_purpose", "signed_out", "fell_silent", "frozen_out"];
+    let ended: u64 = ended.iter().map(|name| count(name)).sum();
+    assert_eq!(count("started"), count("connected"));
+    assert_eq!((count("connected") - ended, count("open")), (114, 114), "{said}");
+    assert_eq!(count("views"), 114 * 10);
+
+    let timeline = report["timeline"].as_array().expect("a timeline");
+    let grown = timeline.iter().filter_map(|second| second["grew"]["connected"].as_u64());
+    assert_eq!(grown.sum::<u64>(), count("connected"));
+    assert_eq!(timeline.last().expect("seconds")["open"], 114);
+}
+
+#[test]
+fn popular_users_browsers_and_several_devices_are_no_fault() {
+    let gateway = Gateway::start();
+    let folder = tempfile::tempdir().expect("a folder");
+    let file = folder.path().join("browsers.toml");
+    let scenario = r#"
+        users = 60
+        devices = 2
+        format = "json"
+        heartbeat = { kind = "pong" }
+        contacts = { model = "power_law", mean = 6.0, max = 40, exponent = 2.2 }
+        [[phases]]
+        kind = "ramp"
+        rate = "100/s"
+        [[phases]]
+        kind = "churn"
+        rate = "30/s"
+        gap = "100ms..2s"
+        duration = "3s"
+    "#;
+    fs::write(&file, scenario).expect("it is written");
+    let json = folder.path().join("report.json");
+    let flag = format!("--json={}", json.display());
+    let args = [&file.display().to_string(), "--workers=2", &flag];
+    let output = loadtest(&gateway, &args).output().expect("it runs");
+    let said = said(&output);
+    assert!(output.status.success(), "{said}");
+    let report = report(&json);
+    assert_eq!(report["counts"]["planned"], 120);
+    assert!(report["counts"]["pongs_sent"].as_u64() > Some(0), "{said}");
+    assert_eq!(report["counts"]["lost_changes"], 0, "{said}");
+}
+
+#[test]
+fn a_worker_that_is_killed_ends_the_run_with_what_was_measured() {
+    let gateway = Gateway::start();
+    let folder = tempfile::tempdir().expect("a folder");
+    let file = folder.path().join("report.json");
+    let run = long_run(&gateway, &format!("--json={}", file.display()));
+    let workers = workers_of(&run);
+    assert_eq!(workers.len(), 2);
+    signal(workers[0], "-KILL");
+    let output = run.wait_with_output().expect("it ends");
+    let said = said(&output);
+    assert_eq!(output.status.code(), Some(1), "{said}");
+    let report = report(&file);
+    assert_eq!(report["ending"], "worker_lost", "{said}");
+    assert!(said.contains("a worker was lost"), "{said}");
+}
+
+#[test]
+fn ctrl_c_ends_the_run_and_its_workers_with_the_report_so_far() {
+    let gateway = Gateway::start();
+    let folder = tempfile::tempdir().expect("a folder");
+    let file = folder.path().join("report.json");
+    let run = long_run(&gateway, &format!("--json={}", file.display()));
+    let workers = workers_of(&run);
+    signal(run.id(), "-INT");
+    let output = run.wait_with_output().expect("it ends");
+    let said = said(&output);
+    assert!(output.status.success(), "{said}");
+    let report = report(&file);
+    assert_eq!(report["ending"], "interrupted", "{said}");
+    assert_eq!(report["counts"]["connected"], 40, "{said}");
+    for pid in workers {
+        let is_gone = || !Path::new(&format!("/proc/{pid}/exe")).exists();
+        wait_until("the worker has ended", is_gone);
+    }
+}
+
+#[test]
+fn a_scenario_that_cannot_be_done_is_refused_in_a_sentence() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let file = folder.path().join("bad.toml");
+    fs::write(&file, "users = 50\nphases = [{kind = \"hold\", duration = \"1s\"}]").expect("written");
+    let output = Command::new(env!("CARGO_BIN_EXE_presence-loadtest")).arg("run").arg(&file).output();
+    let output = output.expect("it runs");
+    assert_eq!(output.status.code(), Some(2));
+    assert!(said(&output).contains("phases: the first one is a ramp"), "{}", said(&output));
+}

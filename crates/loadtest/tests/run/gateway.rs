@@ -1,0 +1,80 @@
+//! A gateway of the test's own, as a process that ends with it.
+
+use std::io::{Read, Write};
+use std::net::{SocketAddr, TcpListener, TcpStream};
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
+use std::sync::LazyLock;
+use std::thread::sleep;
+use std::time::{Duration, Instant};
+
+const LIMIT: Duration = Duration::from_secs(30);
+
+/// See `verify.rs`.
+static GATEWAY: LazyLock<PathBuf> = LazyLock::new(|| {
+    let own = Path::new(env!("CARGO_BIN_EXE_presence-loadtest"));
+    let beside = own.with_file_name("presence-gateway");
+    if !beside.is_file() {
+        let package = ["--package", "presence-gateway", "--bin", "presence-gateway"];
+        let built = Command::new(env!("CARGO")).args(["build", "--locked"]).args(package).status();
+        assert!(built.is_ok_and(|status| status.success()), "the gateway does not build");
+    }
+    beside
+});
+
+pub(crate) struct Gateway {
+    process: Child,
+    address: SocketAddr,
+}
+
+impl Gateway {
+    /// Starts one with a TTL of 3 s and a grace of 1 s, and waits until it answers.
+    pub(crate) fn start() -> Self {
+        let listener = TcpListener::bind("127.0.0.1:0").expect("a free port");
+        let address = listener.local_addr().expect("it has an address");
+        drop(listener);
+        let times = ["--heartbeat=1s", "--ttl=3s", "--grace=1s"];
+        let process = Command::new(&*GATEWAY)
+            .args(["--auth=none", &format!("--listen={address}")])
+            .args(times)
+            .stdout(Stdio::null())
+            .stderr(Stdio::null())
+            .spawn()
+            .expect("the gateway starts");
+        let gateway = Self { process, address };
+        let end = Instant::now() + LIMIT;
+        while gateway.get("/readyz").is_none_or(|answer| !answer.contains(" 200 ")) {
+            assert!(Instant::now() < end, "the gateway is not ready after {LIMIT:?}");
+            sleep(Duration::from_millis(10));
+        }
+        gateway
+    }
+
+    pub(crate) fn url(&self) -> String {
+        format!("ws://{}/ws", self.address)
+    }
+
+    /// How many sockets it has, by its metrics.
+    pub(crate) fn connections(&self) -> u64 {
+        let metrics = self.get("/metrics").expect("it answers");
+        let line = metrics.lines().find_map(|line| line.strip_prefix("presence_connections "));
+        line.map_or(0, |count| count.trim().parse().expect("a number"))
+    }
+
+    fn get(&self, path: &str) -> Option<String> {
+        let mut stream = TcpStream::connect(self.address).ok()?;
+        let request = format!("GET {path} HTTP/1.1\r\nHost: gateway\r\nConnection: close\r\n\r\n");
+        stream.write_all(request.as_bytes()).ok()?;
+        let mut answer = String::new();
+        stream.read_to_string(&mut answer).ok()?;
+        Some(answer)
+    }
+}
+
+impl Drop for Gateway {
+    fn drop(&mut self) {
+        // It may have ended by itself, which the test has told by then.
+        let _ = self.process.kill();
+        let _ = self.process.wait();
+    }
+}
