@@ -74,7 +74,9 @@ impl Contacts {
             Choice::PowerLaw(contacts) => contacts.watched_by(place),
         };
         watched.sort_unstable();
-        watched.iter_mut().for_each(|other| *other += self.world.start);
+        for other in &mut watched {
+            *other += self.world.start;
+        }
         watched
     }
 }

@@ -6,6 +6,7 @@
 mod crew;
 mod merge;
 mod progress;
+mod shares;
 
 use std::process::exit;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
@@ -30,7 +31,7 @@ const UNTIL_BEGIN: Duration = Duration::from_millis(300);
 const SETTLE: Duration = Duration::from_secs(2);
 
 /// How long workers may take to compare their views and say so.
-const DONE_LIMIT: Duration = Duration::from_secs(60);
+const DONE_LIMIT: Duration = Duration::from_mins(1);
 
 /// The exit code of a program that Ctrl-C ended.
 const INTERRUPTED: i32 = 130;

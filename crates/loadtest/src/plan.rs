@@ -39,7 +39,7 @@ impl Plan {
     pub(crate) fn of(args: &RunArgs) -> Result<Self> {
         let scenario = scenario(args)?;
         scenario.check()?;
-        let targets = args.urls.iter().map(|url| target(url)).collect::<Result<Vec<_>>>()?;
+        let targets = args.urls.iter().map(target).collect::<Result<Vec<_>>>()?;
         let limits = Limits::of_this_process()?;
         let remote_workers = args.remote_workers.unwrap_or(0);
         let workers = args.workers.unwrap_or_else(|| match remote_workers {

@@ -1,5 +1,5 @@
 //! What the coordinator and its workers say to each other over TCP: a length in four bytes, and so
-//! many bytes of MessagePack.
+//! many bytes of `MessagePack`.
 //!
 //! Messages carry what a run is and what was measured, never what a single connection did.
 

@@ -3,6 +3,8 @@
 
 #[path = "run/gateway.rs"]
 mod gateway;
+#[path = "run/liar.rs"]
+mod liar;
 
 use std::fs;
 use std::path::Path;
@@ -55,8 +57,12 @@ const EVERYTHING: &str = r#"
 "#;
 
 fn loadtest(gateway: &Gateway, args: &[&str]) -> Command {
+    loadtest_of(&gateway.url(), args)
+}
+
+fn loadtest_of(url: &str, args: &[&str]) -> Command {
     let mut command = Command::new(env!("CARGO_BIN_EXE_presence-loadtest"));
-    command.arg("run").arg(format!("--url={}", gateway.url())).args(args);
+    command.arg("run").arg(format!("--url={url}")).args(args);
     command.stdout(Stdio::piped()).stderr(Stdio::piped());
     command
 }
@@ -178,6 +184,23 @@ fn popular_users_browsers_and_several_devices_are_no_fault() {
 }
 
 #[test]
+fn a_gateway_that_lies_is_found_out() {
+    let url = format!("ws://{}/ws", liar::start());
+    let folder = tempfile::tempdir().expect("a folder");
+    let file = folder.path().join("report.json");
+    let json = format!("--json={}", file.display());
+    let users = ["--connections=4", "--rate=100/s", "--watch=2", "--duration=8s", "--workers=2"];
+    let output = loadtest_of(&url, &[&users[..], &["--heartbeat=1s", &json]].concat()).output();
+    let output = output.expect("it runs");
+    let said = said(&output);
+    assert_eq!(output.status.code(), Some(1), "{said}");
+    let report = report(&file);
+    for fault in ["false_offline", "backward", "lost_changes"] {
+        assert_eq!(report["counts"][fault], 8, "{fault}: {said}");
+    }
+}
+
+#[test]
 fn a_worker_that_is_killed_ends_the_run_with_what_was_measured() {
     let gateway = Gateway::start();
     let folder = tempfile::tempdir().expect("a folder");
@@ -218,8 +241,10 @@ fn ctrl_c_ends_the_run_and_its_workers_with_the_report_so_far() {
 fn a_scenario_that_cannot_be_done_is_refused_in_a_sentence() {
     let folder = tempfile::tempdir().expect("a folder");
     let file = folder.path().join("bad.toml");
-    fs::write(&file, "users = 50\nphases = [{kind = \"hold\", duration = \"1s\"}]").expect("written");
-    let output = Command::new(env!("CARGO_BIN_EXE_presence-loadtest")).arg("run").arg(&file).output();
+    fs::write(&file, "users = 50\nphases = [{kind = \"hold\", duration = \"1s\"}]")
+        .expect("written");
+    let output =
+        Command::new(env!("CARGO_BIN_EXE_presence-loadtest")).arg("run").arg(&file).output();
     let output = output.expect("it runs");
     assert_eq!(output.status.code(), Some(2));
     assert!(said(&output).contains("phases: the first one is a ramp"), "{}", said(&output));

@@ -101,6 +101,19 @@ mod tests {
     }
 
     #[test]
+    fn the_scenarios_beside_this_crate_can_be_done() {
+        let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("scenarios");
+        let mut names = Vec::new();
+        for entry in fs::read_dir(folder).unwrap() {
+            let scenario = Scenario::read(&entry.unwrap().path()).unwrap();
+            scenario.check().unwrap();
+            names.push(scenario.name);
+        }
+        names.sort_unstable();
+        assert_eq!(names, ["million", "morning", "storm"]);
+    }
+
+    #[test]
     fn a_bad_file_is_told_in_a_sentence_that_names_the_place() {
         let table = [
             ("users = 5", "phases"),

@@ -7,7 +7,7 @@ use crate::ledger::Truth;
 use crate::measures::Count;
 use crate::worker::connection::Stage;
 use crate::worker::frames::Kind;
-use crate::worker::judge::Due;
+use crate::worker::judge::{Due, is_settled};
 use crate::worker::moments::Deed;
 use crate::worker::reactor::{Later, Worker};
 
@@ -174,7 +174,7 @@ impl Worker {
                 self.count(Count::Views);
                 self.measures.add(Count::ViewsOnline, u64::from(is_seen_online));
                 let is_lost = match self.rules.due(truth, now_us) {
-                    Due::Online => !is_seen_online && self.rules.is_settled(watched_us, now_us),
+                    Due::Online => !is_seen_online && is_settled(watched_us, now_us),
                     Due::Offline => is_seen_online,
                     Due::Either => false,
                 };

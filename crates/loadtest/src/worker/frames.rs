@@ -133,7 +133,7 @@ mod tests {
         put(&mut out, Kind::Ping, &[1, 2, 3, 4, 5], [9, 8, 7, 6]);
         assert_eq!(out, [0x89, 0x85, 9, 8, 7, 6, 1 ^ 9, 2 ^ 8, 3 ^ 7, 4 ^ 6, 5 ^ 9]);
         out.clear();
-        put(&mut out, Kind::Binary, &[0; 70_000], [0; 4]);
+        put(&mut out, Kind::Binary, &vec![0; 70_000], [0; 4]);
         assert_eq!(out.len(), 70_000 + 14);
         assert_eq!(out[1], 0x80 | 127);
     }

@@ -43,12 +43,22 @@ pub(crate) enum Due {
 }
 
 impl Rules {
-    /// When a user who left must be shown offline at the earliest, ideally; never before it left.
+    /// When a user who left is shown offline, ideally; never, before it leaves.
     pub(crate) fn ideal_offline(self, truth: Truth) -> u64 {
         match truth {
             Truth::Bye { at } => at,
             Truth::Closed { at } => at + self.grace_us,
             Truth::Silent { at } | Truth::Cut { at } => at + self.ttl_us + self.grace_us,
+            Truth::Never => 0,
+            Truth::Joining { .. } | Truth::Online { .. } | Truth::Returned { .. } => u64::MAX,
+        }
+    }
+
+    /// When a session is over for the gateway; of several of a user, the last one to be decides.
+    pub(crate) fn session_end(self, truth: Truth) -> u64 {
+        match truth {
+            Truth::Bye { at } | Truth::Closed { at } => at,
+            Truth::Silent { at } | Truth::Cut { at } => at + self.ttl_us,
             Truth::Never => 0,
             Truth::Joining { .. } | Truth::Online { .. } | Truth::Returned { .. } => u64::MAX,
         }
@@ -99,11 +109,6 @@ impl Rules {
         }
     }
 
-    /// Whether what was asked for at this moment has long been answered.
-    pub(crate) fn is_settled(self, asked_us: u64, now_us: u64) -> bool {
-        now_us > asked_us + SETTLED_US
-    }
-
     /// What every view must show when nothing has been done for a while.
     pub(crate) fn due(self, truth: Truth, now: u64) -> Due {
         match truth {
@@ -120,6 +125,11 @@ impl Rules {
             }
         }
     }
+}
+
+/// Whether what was asked for at this moment has long been answered.
+pub(crate) fn is_settled(asked_us: u64, now_us: u64) -> bool {
+    now_us > asked_us + SETTLED_US
 }
 
 fn welcomed_at(since: u64, welcome_after_ms: u32) -> u64 {

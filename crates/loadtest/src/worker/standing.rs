@@ -3,6 +3,7 @@
 //! A note is made before the act, so that nobody can be told of the act sooner than of the note.
 
 use crate::ledger::Truth;
+use crate::worker::connection::Connection;
 use crate::worker::reactor::Worker;
 
 impl Worker {
@@ -29,13 +30,13 @@ impl Worker {
         self.note(index, truth);
     }
 
-    /// What all connections of the user amount to: online while any is, otherwise as the one that
-    /// keeps it online longest.
+    /// What all connections of the user amount to: online while any is, otherwise as the last one
+    /// left it.
     pub(super) fn standing(&self, index: u32) -> Truth {
         let siblings = &self.connections[self.world.siblings(index)];
-        let truths = siblings.iter().map(super::connection::Connection::truth);
-        let last = |truth: &Truth| self.rules.ideal_offline(*truth);
-        truths.max_by_key(last).unwrap_or(Truth::Never)
+        let truths = siblings.iter().map(Connection::truth);
+        let last = truths.max_by_key(|truth| self.rules.session_end(*truth));
+        last.unwrap_or(Truth::Never)
     }
 
     pub(super) fn write_truth(&mut self, index: u32, truth: Truth) {
