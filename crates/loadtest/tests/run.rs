@@ -16,7 +16,7 @@ use serde_json::Value;
 
 use gateway::Gateway;
 
-const LIMIT: Duration = Duration::from_secs(60);
+const LIMIT: Duration = Duration::from_mins(1);
 
 /// All kinds of phases, with times that fit the gateway's.
 const EVERYTHING: &str = r#"

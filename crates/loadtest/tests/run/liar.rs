@@ -26,7 +26,7 @@ pub(crate) fn start() -> SocketAddr {
     address
 }
 
-#[expect(clippy::result_large_err, clippy::unnecessary_wraps, reason = "tungstenite asks for it")]
+#[expect(clippy::result_large_err, reason = "tungstenite asks for it")]
 fn serve(stream: TcpStream) {
     let accept = |_: &Request, mut response: Response| {
         let format = HeaderValue::from_static(Format::MsgPack.subprotocol());
