@@ -27,11 +27,13 @@ mod judge;
 mod standing;
 mod views;
 
+use std::io;
 use std::net::TcpStream;
 use std::process::{ExitCode, exit};
 use std::sync::Arc;
 use std::sync::mpsc::{Receiver, Sender, channel};
 use std::thread;
+use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, bail};
 use mio::{Poll, Waker};
@@ -47,11 +49,16 @@ use crate::worker::world::{Clock, World};
 
 pub(crate) use crate::worker::world::resolve;
 
+/// How long a coordinator may take to listen.
+const REACH_LIMIT: Duration = Duration::from_secs(30);
+
+const REACH_AGAIN: Duration = Duration::from_millis(100);
+
 /// Works for the coordinator until that is gone.
 pub(crate) fn work(args: &WorkerArgs) -> Result<ExitCode> {
     let limits = Limits::of_this_process()?;
     let address = &args.coordinator;
-    let mut stream = TcpStream::connect(address).with_context(|| format!("reaching {address}"))?;
+    let mut stream = reach(address).with_context(|| format!("reaching {address}"))?;
     stream.set_nodelay(true)?;
     let cores = thread::available_parallelism().map_or(1, |cores| cores.get() as u32);
     let files = limits.connections_max();
@@ -64,6 +71,21 @@ pub(crate) fn work(args: &WorkerArgs) -> Result<ExitCode> {
     loop {
         // The sockets stay until the orders' thread ends the process.
         thread::park();
+    }
+}
+
+/// Waits for a coordinator that is started a little later.
+fn reach(address: &str) -> io::Result<TcpStream> {
+    let end = Instant::now() + REACH_LIMIT;
+    loop {
+        match TcpStream::connect(address) {
+            Err(error)
+                if error.kind() == io::ErrorKind::ConnectionRefused && Instant::now() < end =>
+            {
+                thread::sleep(REACH_AGAIN);
+            }
+            reached => return reached,
+        }
     }
 }
 

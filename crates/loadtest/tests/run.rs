@@ -201,6 +201,30 @@ fn a_gateway_that_lies_is_found_out() {
 }
 
 #[test]
+fn a_worker_of_another_host_has_a_ledger_and_contacts_of_its_own() {
+    let gateway = Gateway::start();
+    let folder = tempfile::tempdir().expect("a folder");
+    let file = folder.path().join("report.json");
+    let port = gateway::free_address().port();
+    // As from another host: from 127.0.0.1, to another address of this one.
+    let mut worker = Command::new(env!("CARGO_BIN_EXE_presence-loadtest"))
+        .args(["worker", &format!("--coordinator=127.0.0.2:{port}")])
+        .spawn()
+        .expect("it runs");
+    let users = ["--connections=40", "--rate=200/s", "--watch=5", "--duration=3s", "--workers=1"];
+    let listen = format!("--listen=0.0.0.0:{port}");
+    let json = format!("--json={}", file.display());
+    let more = ["--remote-workers=1", &listen, &json];
+    let output = loadtest(&gateway, &[&users[..], &more].concat()).output().expect("it runs");
+    let said = said(&output);
+    assert!(output.status.success(), "{said}");
+    let report = report(&file);
+    assert_eq!((&report["workers"], &report["counts"]["views"]), (&2.into(), &200.into()));
+    assert_eq!(report["counts"]["views_online"], 200, "{said}");
+    assert!(worker.wait().expect("it ends").success());
+}
+
+#[test]
 fn a_worker_that_is_killed_ends_the_run_with_what_was_measured() {
     let gateway = Gateway::start();
     let folder = tempfile::tempdir().expect("a folder");

@@ -7,8 +7,9 @@ use std::collections::BinaryHeap;
 
 use fastrand::Rng;
 
-/// Due times fall on these, so that several share a wake-up: nothing, beside seconds.
-const TICK_US: u64 = 5_000;
+/// Due times are so far apart, so that several share a wake-up here and in the gateway: nothing,
+/// beside seconds.
+const TICK_US: u64 = 20_000;
 
 /// Intervals vary by this share either way, so that connections drift apart.
 const JITTER: f64 = 0.1;
@@ -21,13 +22,14 @@ pub(super) const BYTES_EACH: usize = size_of::<Reverse<(u64, u32)>>();
 pub(super) struct Beats {
     heap: BinaryHeap<Reverse<(u64, u32)>>,
     interval_us: f64,
+    phase_us: u64,
     rng: Rng,
 }
 
 impl Beats {
     /// Nobody ever beats.
     pub(super) fn none() -> Self {
-        Self { heap: BinaryHeap::new(), interval_us: f64::MAX, rng: Rng::with_seed(0) }
+        Self { heap: BinaryHeap::new(), interval_us: 0.0, phase_us: 0, rng: Rng::with_seed(0) }
     }
 
     /// The first ones come at random within an interval from each connection's start.
@@ -36,10 +38,14 @@ impl Beats {
         interval_us: u64,
         mut rng: Rng,
     ) -> Self {
-        let first =
-            |(index, start_us)| Reverse((to_tick(start_us + rng.u64(..interval_us)), index));
+        // Workers do not tick in step.
+        let phase_us = rng.u64(..TICK_US);
+        let first = |(index, start_us)| {
+            let due_us = start_us + rng.u64(..interval_us);
+            Reverse((to_tick(due_us, phase_us), index))
+        };
         let heap = (0..).zip(starts_us).map(first).collect();
-        Self { heap, interval_us: interval_us as f64, rng }
+        Self { heap, interval_us: interval_us as f64, phase_us, rng }
     }
 
     pub(super) fn next_due_us(&self) -> Option<u64> {
@@ -51,13 +57,14 @@ impl Beats {
         let mut top = self.heap.peek_mut().filter(|top| top.0.0 <= now_us)?;
         let (due_us, index) = top.0;
         let share = 1.0 + JITTER * (2.0 * self.rng.f64() - 1.0);
-        *top = Reverse((to_tick(due_us + (self.interval_us * share) as u64), index));
+        *top = Reverse((to_tick(due_us + (self.interval_us * share) as u64, self.phase_us), index));
         Some((index, due_us))
     }
 }
 
-fn to_tick(us: u64) -> u64 {
-    us.next_multiple_of(TICK_US)
+/// The next tick that is not before.
+fn to_tick(us: u64, phase_us: u64) -> u64 {
+    us.saturating_sub(phase_us).next_multiple_of(TICK_US) + phase_us
 }
 
 #[cfg(test)]

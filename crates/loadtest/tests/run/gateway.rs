@@ -30,9 +30,7 @@ pub(crate) struct Gateway {
 impl Gateway {
     /// Starts one with a TTL of 3 s and a grace of 1 s, and waits until it answers.
     pub(crate) fn start() -> Self {
-        let listener = TcpListener::bind("127.0.0.1:0").expect("a free port");
-        let address = listener.local_addr().expect("it has an address");
-        drop(listener);
+        let address = free_address();
         let times = ["--heartbeat=1s", "--ttl=3s", "--grace=1s"];
         let process = Command::new(&*GATEWAY)
             .args(["--auth=none", &format!("--listen={address}")])
@@ -69,6 +67,13 @@ impl Gateway {
         stream.read_to_string(&mut answer).ok()?;
         Some(answer)
     }
+}
+
+/// An address on which nobody listens, below the ports from which connections come.
+pub(crate) fn free_address() -> SocketAddr {
+    let random = || SocketAddr::from(([127, 0, 0, 1], fastrand::u16(10_000..30_000)));
+    let is_free = |address: &SocketAddr| TcpListener::bind(address).is_ok();
+    std::iter::repeat_with(random).take(1_000).find(is_free).expect("a free port")
 }
 
 impl Drop for Gateway {
