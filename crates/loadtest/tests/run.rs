@@ -242,6 +242,22 @@ fn a_worker_that_is_killed_ends_the_run_with_what_was_measured() {
 }
 
 #[test]
+fn a_run_ends_when_nobody_is_left() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let file = folder.path().join("report.json");
+    let json = format!("--json={}", file.display());
+    let url = format!("ws://{}/ws", gateway::free_address());
+    let users = ["--connections=10", "--rate=100/s", "--watch=5", "--duration=10m"];
+    let output = loadtest_of(&url, &[&users[..], &[&json]].concat()).output().expect("it runs");
+    let said = said(&output);
+    assert_eq!(output.status.code(), Some(1), "{said}");
+    let report = report(&file);
+    assert_eq!(report["ending"], "nobody_left", "{said}");
+    assert_eq!((&report["counts"]["failed"], &report["counts"]["open"]), (&10.into(), &0.into()));
+    assert_eq!(report["errors"]["TCP: connection refused"], 10, "{said}");
+}
+
+#[test]
 fn ctrl_c_ends_the_run_and_its_workers_with_the_report_so_far() {
     let gateway = Gateway::start();
     let folder = tempfile::tempdir().expect("a folder");

@@ -108,15 +108,21 @@ impl Worker {
     /// Goes on after a freeze, or comes back when the gateway has ended it meanwhile.
     pub(super) fn thaw(&mut self, index: u32) {
         let now_us = self.clock.now_us();
-        self.read(index, now_us);
-        // The second time for the end of the stream, behind what was there.
-        self.read(index, now_us);
+        let alive_us = self.connection(index).alive_us;
+        // What was told of the socket meanwhile is not told again. It is read twice for the end of
+        // the stream, behind what was there.
+        for turn in [Self::flush, Self::read, Self::read] {
+            if self.connection(index).stage != Stage::Frozen {
+                return;
+            }
+            turn(self, index, now_us);
+        }
         let connection = self.connection(index);
         if connection.stage != Stage::Frozen {
             return;
         }
         connection.stage = Stage::Live;
-        let (hello_us, alive_us) = (connection.hello_us, connection.alive_us);
+        let hello_us = connection.hello_us;
         let is_in_time = now_us + CLOSE_US < alive_us + self.rules.ttl_us;
         let since = if is_in_time { hello_us } else { now_us };
         self.note(index, Truth::Online { since, welcome_after_ms: 0 });

@@ -73,9 +73,8 @@ impl Worker {
         Ok(())
     }
 
-    /// The socket takes more.
-    pub(super) fn flush(&mut self, index: u32) {
-        let now_us = self.clock.now_us();
+    /// The socket may take more.
+    pub(super) fn flush(&mut self, index: u32, now_us: u64) {
         let connection = &mut self.connections[index as usize];
         let (Some(socket), Some(partial)) = (&mut connection.socket, &mut connection.partial)
         else {
@@ -84,7 +83,9 @@ impl Worker {
         match write_some(socket, &partial.outgoing) {
             Ok(written) => {
                 partial.outgoing.drain(..written);
-                connection.alive_us = now_us;
+                if written > 0 {
+                    connection.alive_us = now_us;
+                }
                 connection.tidy();
             }
             Err(failure) => self.lose(index, &failure),

@@ -171,14 +171,15 @@ impl Worker {
             // What comes is read when it thaws.
             Stage::Away | Stage::Frozen | Stage::Silent | Stage::Gone => {}
             Stage::Upgrading | Stage::Greeting | Stage::Live | Stage::Leaving => {
+                let now_us = self.clock.now_us();
                 if event.is_writable() && connection.is_stuck() {
-                    self.flush(index);
+                    self.flush(index, now_us);
                 }
                 if event.is_readable() || event.is_read_closed() || event.is_error() {
-                    self.read(index, self.clock.now_us());
+                    self.read(index, now_us);
                 }
                 if event.is_read_closed() {
-                    self.read(index, self.clock.now_us());
+                    self.read(index, now_us);
                 }
             }
         }
