@@ -2,112 +2,15 @@
 //!
 //! Nothing here decides what an event means, which is `ledger`'s and `judge`'s business.
 
+mod names;
+
 use std::collections::BTreeMap;
 use std::time::Duration;
 
 use hdrhistogram::Histogram;
 use serde::{Deserialize, Serialize};
 
-/// An enum whose variants have names in reports, and stand for places in an array.
-macro_rules! named {
-    ($(#[$doc:meta])* $kind:ident { $($(#[$of:meta])* $variant:ident = $name:literal,)+ }) => {
-        $(#[$doc])*
-        #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-        pub(crate) enum $kind { $($(#[$of])* $variant,)+ }
-
-        impl $kind {
-            pub(crate) const ALL: &[Self] = &[$(Self::$variant,)+];
-
-            /// Its name in reports.
-            pub(crate) fn name(self) -> &'static str {
-                match self { $(Self::$variant => $name,)+ }
-            }
-        }
-    };
-}
-
-named! {
-    /// What is counted.
-    Count {
-        /// Connections begun, returns included.
-        Started = "started",
-        /// Connections that got their `welcome`.
-        Connected = "connected",
-        /// Connections that never did.
-        Failed = "failed",
-        /// Connections that the other side ended after it.
-        Dropped = "dropped",
-        /// Closed here with no `bye`, as the scenario asks.
-        ClosedOnPurpose = "closed_on_purpose",
-        SignedOut = "signed_out",
-        /// From now on nothing is read or sent, and the socket stays.
-        FellSilent = "fell_silent",
-        Froze = "froze",
-        Thawed = "thawed",
-        /// Ended by the gateway while frozen, as it should be.
-        FrozenOut = "frozen_out",
-        /// Acts for which nobody was connected.
-        ActsSkipped = "acts_skipped",
-        Pings = "pings",
-        Pongs = "pongs",
-        /// Pongs that answered the gateway's own Pings.
-        PongsSent = "pongs_sent",
-        HeartbeatsSent = "heartbeats_sent",
-        SnapshotStates = "snapshot_states",
-        PushedOnline = "pushed_online",
-        PushedOffline = "pushed_offline",
-        /// States that are not newer than what was known, or of nobody watched.
-        Backward = "backward",
-        EarlyOffline = "early_offline",
-        /// Shown offline while online for more than a second.
-        FalseOffline = "false_offline",
-        /// Shown offline although back within grace.
-        FlapsShown = "flaps_shown",
-        /// Pairs of a watcher and a user whose view was wrong at the end.
-        LostChanges = "lost_changes",
-        /// Pairs of a watcher and a user who fell silent, told.
-        SilentTold = "silent_told",
-        /// The same, still shown online at the end.
-        SilentUntold = "silent_untold",
-        /// Pairs of a watcher and a watched user at the end.
-        Views = "views",
-        ViewsOnline = "views_online",
-        BytesIn = "bytes_in",
-        BytesOut = "bytes_out",
-    }
-}
-
-named! {
-    /// What is timed.
-    Timing {
-        Connect = "connect",
-        Snapshot = "snapshot",
-        Ping = "ping",
-        OnlinePush = "online push",
-        OfflineBye = "offline, bye",
-        OfflineClosed = "offline, closed",
-        OfflineSilent = "offline, silent",
-        TesterLate = "tester late",
-    }
-}
-
-impl Timing {
-    /// What is measured, in a sentence.
-    pub(crate) fn meaning(self) -> &'static str {
-        match self {
-            Self::Connect => "From when a connection was due to its welcome.",
-            Self::Snapshot => "From a watch to its snapshot.",
-            Self::Ping => "From when a Ping was due to its Pong.",
-            Self::OnlinePush => "From a user's hello to a watcher's push that says online.",
-            Self::OfflineBye => "From a user's bye to a watcher's push that says offline.",
-            Self::OfflineClosed => "From a closed socket, plus grace, to the push of offline.",
-            Self::OfflineSilent => {
-                "From a last heartbeat, plus TTL and grace, to the push of offline."
-            }
-            Self::TesterLate => "How late the tester itself was with what was due.",
-        }
-    }
-}
+pub(crate) use crate::measures::names::{Count, Timing};
 
 /// Three digits of each value, which is in µs.
 const DIGITS: u8 = 3;
@@ -277,15 +180,6 @@ mod tests {
         assert_eq!(whole.timing(Timing::Ping).len(), 6);
         assert!(whole.timing(Timing::Ping).max() >= 90_000_000);
         assert_eq!(whole.errors["no welcome in time"], 3);
-    }
-
-    #[test]
-    fn names_differ() {
-        let counts = Count::ALL.iter().map(|count| count.name());
-        let names: Vec<&str> =
-            counts.chain(Timing::ALL.iter().map(|timing| timing.name())).collect();
-        let distinct: std::collections::BTreeSet<&str> = names.iter().copied().collect();
-        assert_eq!(names.len(), distinct.len());
     }
 
     #[test]

@@ -3,8 +3,6 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-use hdrhistogram::Histogram;
-
 use crate::measures::{Count, Measures, Timing};
 use crate::process::Usage;
 use crate::report::{
@@ -15,9 +13,6 @@ use crate::wire::SecondOfWorker;
 
 /// A second that a worker has not told of by then is told without it.
 const SECONDS_BEHIND_MAX: u32 = 10;
-
-/// So many points for each halving of the rest of a distribution.
-const CURVE_TICKS: u32 = 4;
 
 /// Everything that was heard so far.
 pub(super) struct Merge {
@@ -204,42 +199,6 @@ impl Merge {
 
 fn counts(measures: &Measures) -> impl Iterator<Item = (String, u64)> {
     Count::ALL.iter().map(|count| (count.name().to_owned(), measures.get(*count)))
-}
-
-fn ms(us: u64) -> f64 {
-    us as f64 / 1_000.0
-}
-
-impl Brief {
-    fn of(histogram: &Histogram<u64>) -> Self {
-        Self {
-            count: histogram.len(),
-            p50_ms: ms(histogram.value_at_quantile(0.5)),
-            p99_ms: ms(histogram.value_at_quantile(0.99)),
-            max_ms: ms(histogram.max()),
-        }
-    }
-}
-
-impl Distribution {
-    fn of(timing: Timing, histogram: &Histogram<u64>) -> Self {
-        let at = |quantile| ms(histogram.value_at_quantile(quantile));
-        let points = histogram.iter_quantiles(CURVE_TICKS);
-        let point = |point: hdrhistogram::iterators::IterationValue<u64>| {
-            (point.quantile_iterated_to() * 100.0, ms(point.value_iterated_to()))
-        };
-        Self {
-            name: timing.name().to_owned(),
-            meaning: timing.meaning().to_owned(),
-            count: histogram.len(),
-            p50_ms: at(0.5),
-            p90_ms: at(0.9),
-            p99_ms: at(0.99),
-            p999_ms: at(0.999),
-            max_ms: ms(histogram.max()),
-            curve: points.map(point).collect(),
-        }
-    }
 }
 
 #[cfg(test)]
