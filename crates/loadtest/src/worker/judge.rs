@@ -54,8 +54,13 @@ impl Rules {
         }
     }
 
-    /// When a session is over for the gateway; of several of a user, the last one to be decides.
-    pub(crate) fn session_end(self, truth: Truth) -> u64 {
+    /// What the sessions of a user amount to: online while any is, otherwise as the last one ended.
+    pub(crate) fn standing(self, sessions: impl Iterator<Item = Truth>) -> Truth {
+        sessions.max_by_key(|truth| self.session_end(*truth)).unwrap_or(Truth::Never)
+    }
+
+    /// When a session is over for the gateway.
+    fn session_end(self, truth: Truth) -> u64 {
         match truth {
             Truth::Bye { at } | Truth::Closed { at } => at,
             Truth::Silent { at } | Truth::Cut { at } => at + self.ttl_us,
@@ -180,6 +185,24 @@ mod tests {
         assert_eq!(RULES.judge_offline(late, 105 * SECOND), Verdict::FalseOffline);
         let after_bye = RULES.welcomed(Truth::Bye { at: 100 }, 200, 300);
         assert_eq!(after_bye, Truth::Online { since: 200, welcome_after_ms: 0 });
+    }
+
+    #[test]
+    fn of_several_sessions_one_that_lives_or_else_the_last_to_end_decides() {
+        let at = 100 * SECOND;
+        let online = Truth::Online { since: 1, welcome_after_ms: 0 };
+        let bye = Truth::Bye { at: at + SECOND };
+        let table = [
+            ([Truth::Never, Truth::Never], Truth::Never),
+            ([online, bye], online),
+            ([Truth::Closed { at }, bye], bye),
+            ([bye, Truth::Closed { at: at + 2 * SECOND }], Truth::Closed { at: at + 2 * SECOND }),
+            ([Truth::Silent { at }, bye], Truth::Silent { at }),
+            ([Truth::Never, Truth::Cut { at }], Truth::Cut { at }),
+        ];
+        for (sessions, standing) in table {
+            assert_eq!(RULES.standing(sessions.into_iter()), standing, "{sessions:?}");
+        }
     }
 
     #[test]

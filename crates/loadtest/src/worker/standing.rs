@@ -30,13 +30,10 @@ impl Worker {
         self.note(index, truth);
     }
 
-    /// What all connections of the user amount to: online while any is, otherwise as the last one
-    /// left it.
+    /// What all connections of the user amount to.
     pub(super) fn standing(&self, index: u32) -> Truth {
         let siblings = &self.connections[self.world.siblings(index)];
-        let truths = siblings.iter().map(Connection::truth);
-        let last = truths.max_by_key(|truth| self.rules.session_end(*truth));
-        last.unwrap_or(Truth::Never)
+        self.rules.standing(siblings.iter().map(Connection::truth))
     }
 
     pub(super) fn write_truth(&mut self, index: u32, truth: Truth) {
