@@ -28,8 +28,9 @@ use crate::wire::{News, Order};
 /// Enough for every worker to hear of it before.
 const UNTIL_BEGIN: Duration = Duration::from_millis(300);
 
-/// How long after the last disturbance views may still be behind, besides TTL and grace.
-const SETTLE: Duration = Duration::from_secs(2);
+/// How long views are left alone after the last disturbance, besides TTL and grace: longer than a
+/// change may take to be judged as lost.
+const SETTLE: Duration = Duration::from_secs(3);
 
 /// How long workers may take to compare their views and say so.
 const DONE_LIMIT: Duration = Duration::from_mins(1);

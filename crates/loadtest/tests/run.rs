@@ -201,6 +201,35 @@ fn a_gateway_that_lies_is_found_out() {
 }
 
 #[test]
+fn a_gateway_that_never_tells_of_a_silent_death_is_found_out() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let scenario = folder.path().join("silent.toml");
+    let text = r#"
+        users = 4
+        contacts = { model = "fixed", count = 3 }
+        [[phases]]
+        kind = "ramp"
+        rate = "100/s"
+        [[phases]]
+        kind = "silent"
+        count = 1
+        within = "100ms"
+        duration = "1s"
+    "#;
+    fs::write(&scenario, text).expect("it is written");
+    let file = folder.path().join("report.json");
+    let url = format!("ws://{}/ws", liar::start());
+    let args = [&scenario.display().to_string(), "--workers=2", "--json"];
+    let output = loadtest_of(&url, &args).arg(&file).output().expect("it runs");
+    let said = said(&output);
+    assert_eq!(output.status.code(), Some(1), "{said}");
+    let report = report(&file);
+    for fault in ["silent_untold", "lost_changes"] {
+        assert_eq!(report["counts"][fault], 3, "{fault}: {said}");
+    }
+}
+
+#[test]
 fn a_worker_of_another_host_has_a_ledger_and_contacts_of_its_own() {
     let gateway = Gateway::start();
     let folder = tempfile::tempdir().expect("a folder");
