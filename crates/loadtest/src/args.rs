@@ -7,6 +7,7 @@ use std::time::Duration;
 use clap::{Args, Parser, Subcommand};
 use http::Uri;
 
+use crate::report::args::{CompareArgs, PageArgs};
 use crate::scenario::{Notation, Rate, Time};
 use crate::verify::args::VerifyArgs;
 
@@ -25,6 +26,8 @@ pub(crate) enum Command {
     /// Take part in a run of another process or host, and end with it.
     Worker(WorkerArgs),
     Verify(VerifyArgs),
+    Compare(CompareArgs),
+    Page(PageArgs),
 }
 
 /// Flags override what the scenario file says.
@@ -84,6 +87,9 @@ pub(crate) struct RunArgs {
     /// Also write the report as JSON.
     #[arg(long, value_name = "FILE")]
     pub(crate) json: Option<PathBuf>,
+    /// Also write the report as a page for a browser.
+    #[arg(long, value_name = "FILE")]
+    pub(crate) html: Option<PathBuf>,
 }
 
 #[derive(Debug, Args)]

@@ -34,13 +34,15 @@ mod dial;
 mod tally;
 mod verify;
 
-use std::fs::File;
+use std::fs::{self, File};
+use std::path::Path;
 use std::process::ExitCode;
 
 use anyhow::{Context, Result};
 
 use args::{Cli, Command, RunArgs};
 use plan::Plan;
+use report::{Report, compare};
 use serde::Serialize;
 
 /// Does what the command line says; fails when a connection did.
@@ -49,6 +51,16 @@ pub fn execute(cli: Cli) -> Result<ExitCode> {
         Command::Run(args) => run_once(&args),
         Command::Worker(args) => worker::work(&args),
         Command::Verify(args) => verify::verify(&args),
+        Command::Compare(args) => {
+            print!("{}", compare::compare(&args.before, &args.after)?);
+            Ok(ExitCode::SUCCESS)
+        }
+        Command::Page(args) => {
+            let report = compare::read(&args.report);
+            let report = report.with_context(|| args.report.display().to_string())?;
+            write_page(&report, &args.page)?;
+            Ok(ExitCode::SUCCESS)
+        }
     }
 }
 
@@ -59,9 +71,16 @@ fn run_once(args: &RunArgs) -> Result<ExitCode> {
     if let Some(path) = &plan.json {
         write_json(&report, path).with_context(|| format!("writing {}", path.display()))?;
     }
+    if let Some(path) = &plan.html {
+        write_page(&report, path)?;
+    }
     Ok(if report.is_clean() { ExitCode::SUCCESS } else { ExitCode::FAILURE })
 }
 
-fn write_json(report: &impl Serialize, path: &std::path::Path) -> Result<()> {
+fn write_page(report: &Report, path: &Path) -> Result<()> {
+    fs::write(path, report.page()?).with_context(|| format!("writing {}", path.display()))
+}
+
+fn write_json(report: &impl Serialize, path: &Path) -> Result<()> {
     Ok(serde_json::to_writer_pretty(File::create(path)?, report)?)
 }

@@ -32,6 +32,7 @@ pub(crate) struct Plan {
     pub(crate) remote_workers: u32,
     pub(crate) listen: SocketAddr,
     pub(crate) json: Option<PathBuf>,
+    pub(crate) html: Option<PathBuf>,
 }
 
 impl Plan {
@@ -72,6 +73,7 @@ impl Plan {
             remote_workers,
             listen: args.listen.unwrap_or_else(|| SocketAddr::from(([127, 0, 0, 1], 0))),
             json: args.json.clone(),
+            html: args.html.clone(),
         })
     }
 }

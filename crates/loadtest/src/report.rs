@@ -2,13 +2,22 @@
 //!
 //! Nothing here measures; `merge` fills it in.
 
+pub(crate) mod args;
+pub(crate) mod compare;
+mod html;
+pub(crate) mod names;
+mod promises;
+#[cfg(test)]
+mod sample;
 mod table;
+mod verdict;
+pub(crate) mod written;
 
 use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
 
-use crate::measures::Count;
+use promises::Outcome;
 
 /// The version of the JSON. `compare` refuses others.
 pub(crate) const REPORT_VERSION: u32 = 1;
@@ -55,33 +64,37 @@ pub(crate) struct Report {
     pub(crate) servers: Vec<Server>,
 }
 
-/// Counts that are none in a run without fault.
-const FAULTS: [Count; 7] = [
-    Count::Failed,
-    Count::Dropped,
-    Count::Backward,
-    Count::EarlyOffline,
-    Count::FalseOffline,
-    Count::FlapsShown,
-    Count::LostChanges,
-];
-
 impl Report {
     /// A count by its name; none counted, when it is not there.
     pub(crate) fn count(&self, name: &str) -> u64 {
         self.counts.get(name).copied().unwrap_or_default()
     }
 
-    /// Whether every connection that was started came up and stayed, and all that was shown was
-    /// right. Those still on their way when somebody stopped the run are no failures.
+    /// A distribution by its name; none where nothing was timed.
+    pub(crate) fn timing(&self, name: &str) -> Option<&Distribution> {
+        self.timings.iter().find(|found| found.name == name && found.count > 0)
+    }
+
+    /// Where the connections led, in words.
+    pub(crate) fn gateways(&self) -> String {
+        match self.urls.as_slice() {
+            [] => "no gateway".to_owned(),
+            [url] => url.clone(),
+            [first, .., last] => format!("{} gateways, {first} to {last}", self.urls.len()),
+        }
+    }
+
+    /// Whether every connection that was started came up and stayed, and every promise was kept.
+    /// Those still on their way when somebody stopped the run are no failures.
     pub(crate) fn is_clean(&self) -> bool {
-        let faults: u64 = FAULTS.iter().map(|fault| self.count(fault.name())).sum();
+        let lost = self.count(names::FAILED) + self.count(names::DROPPED);
         let unfinished = match self.ending {
             Ending::Complete | Ending::NobodyLeft => self.count(CONNECTING),
             Ending::Interrupted => 0,
             Ending::WorkerLost => return false,
         };
-        faults + unfinished == 0
+        lost + unfinished == 0
+            && self.findings().iter().all(|found| found.outcome != Outcome::Broken)
     }
 }
 

@@ -11,7 +11,7 @@ macro_rules! named {
             pub(crate) const ALL: &[Self] = &[$(Self::$variant,)+];
 
             /// Its name in reports.
-            pub(crate) fn name(self) -> &'static str {
+            pub(crate) const fn name(self) -> &'static str {
                 match self { $(Self::$variant => $name,)+ }
             }
         }

@@ -44,8 +44,8 @@ impl Report {
             Ending::NobodyLeft => "ended early: no connection was left",
             Ending::WorkerLost => "ended early: a worker was lost",
         };
-        let urls = self.urls.join(", ");
-        writeln!(text, "\n{}, {urls}: {ending}, after {:.1} s\n", self.name, self.seconds)
+        let (name, gateways, seconds) = (&self.name, self.gateways(), self.seconds);
+        writeln!(text, "\n{name}, {gateways}: {ending}, after {seconds:.1} s\n")
     }
 
     fn write_connections(&self, text: &mut String) -> fmt::Result {

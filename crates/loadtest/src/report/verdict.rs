@@ -1,0 +1,130 @@
+//! What a run amounts to, in one sentence for who reads no further.
+//!
+//! The page, the table and the exit code all take it from here, so that they agree.
+
+use super::promises::Outcome;
+use super::{Ending, Report, names, written};
+
+/// When the tester itself was this late, latencies are not the server's alone.
+const TESTER_LATE_WORTH_A_WORD_MS: f64 = 20.0;
+
+/// One look at the whole run.
+#[derive(Debug)]
+pub(crate) struct Verdict {
+    pub(crate) tone: Tone,
+    pub(crate) headline: String,
+    /// What the headline has to be read with.
+    pub(crate) remarks: Vec<String>,
+}
+
+/// How good the news is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Tone {
+    /// All promises were kept, nothing failed, and the run was complete.
+    Clean,
+    /// No promise was broken, but something else went wrong.
+    Flawed,
+    Broken,
+}
+
+impl Report {
+    pub(crate) fn verdict(&self) -> Verdict {
+        let findings = self.findings();
+        let broken = findings.iter().filter(|finding| finding.outcome == Outcome::Broken);
+        let broken: Vec<_> = broken.collect();
+        let went_wrong = self.went_wrong();
+        let remarks = self.remarks();
+        if !broken.is_empty() {
+            let were =
+                if broken.len() == 1 { "promise was broken" } else { "promises were broken" };
+            let headline = format!("{} {were}.", broken.len());
+            let broken = broken
+                .iter()
+                .map(|finding| format!("“{}”: found {}.", finding.promise, finding.found));
+            let also = went_wrong.iter().map(|what| format!("Also, {what}."));
+            let remarks = broken.chain(also).chain(remarks).collect();
+            return Verdict { tone: Tone::Broken, headline, remarks };
+        }
+        let kept = if findings.iter().all(|finding| finding.outcome == Outcome::NotTried) {
+            "No promise was put to the test"
+        } else {
+            "Every promise was kept"
+        };
+        if went_wrong.is_empty() {
+            let headline = format!("{kept}, and no connection was lost.");
+            return Verdict { tone: Tone::Clean, headline, remarks };
+        }
+        let headline = format!("{kept}, but {}.", went_wrong.join(" and "));
+        Verdict { tone: Tone::Flawed, headline, remarks }
+    }
+
+    /// What is no broken promise, and should not have been.
+    fn went_wrong(&self) -> Vec<String> {
+        let ending = match self.ending {
+            Ending::Complete => None,
+            Ending::Interrupted => Some("the run was stopped early".to_owned()),
+            Ending::NobodyLeft => Some("in the end no connection was left".to_owned()),
+            Ending::WorkerLost => Some("a process of the tester died".to_owned()),
+        };
+        let nobody =
+            (self.count(names::CONNECTED) == 0).then(|| "nobody ever connected".to_owned());
+        let counted = [
+            (self.count(names::FAILED), "failed to connect"),
+            (self.count(names::DROPPED), "were lost"),
+        ];
+        let counted = counted.iter().filter(|(number, _)| *number > 0);
+        let counted = counted.map(|(number, what)| {
+            let connections = if *number == 1 { "connection" } else { "connections" };
+            format!("{} {connections} {what}", written::count(*number))
+        });
+        ending.into_iter().chain(nobody).chain(counted).collect()
+    }
+
+    fn remarks(&self) -> Vec<String> {
+        let late = self.timing(names::TESTER_LATE);
+        let late = late.filter(|late| late.p99_ms > TESTER_LATE_WORTH_A_WORD_MS);
+        let late = late.map(|late| {
+            format!(
+                "The tester was late itself, by {} at the 99th percentile: latencies are not the \
+                 server's alone.",
+                written::ms(late.p99_ms)
+            )
+        });
+        late.into_iter().collect()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::sample;
+    use super::*;
+
+    #[test]
+    fn a_run_in_which_nothing_went_wrong_is_clean() {
+        let verdict = sample::report().verdict();
+        assert_eq!(verdict.tone, Tone::Clean);
+        assert_eq!(verdict.headline, "Every promise was kept, and no connection was lost.");
+        assert!(verdict.remarks.is_empty());
+    }
+
+    #[test]
+    fn what_went_wrong_without_breaking_a_promise_is_in_the_headline() {
+        let mut report = sample::report();
+        report.ending = Ending::Interrupted;
+        report.counts.insert(names::FAILED.to_owned(), 1_200);
+        let verdict = report.verdict();
+        assert_eq!(verdict.tone, Tone::Flawed);
+        assert_eq!(
+            verdict.headline,
+            "Every promise was kept, but the run was stopped early and 1,200 connections failed \
+             to connect."
+        );
+    }
+
+    #[test]
+    fn a_late_tester_is_told() {
+        let mut report = sample::report();
+        sample::timing(&mut report, names::TESTER_LATE).p99_ms = 35.0;
+        assert!(report.verdict().remarks[0].contains("35.0 ms"));
+    }
+}
