@@ -7,6 +7,7 @@ use std::time::Duration;
 use clap::{Args, Parser, Subcommand};
 use http::Uri;
 
+use crate::observe::Targets;
 use crate::report::args::{CompareArgs, PageArgs};
 use crate::scenario::{Notation, Rate, Time};
 use crate::verify::args::VerifyArgs;
@@ -90,6 +91,8 @@ pub(crate) struct RunArgs {
     /// Also write the report as a page for a browser.
     #[arg(long, value_name = "FILE")]
     pub(crate) html: Option<PathBuf>,
+    #[command(flatten)]
+    pub(crate) targets: Targets,
 }
 
 #[derive(Debug, Args)]

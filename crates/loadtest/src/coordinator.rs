@@ -21,6 +21,7 @@ use crate::coordinator::crew::{Crew, Event};
 use crate::coordinator::merge::{About, Merge};
 use crate::coordinator::progress::Progress;
 use crate::measures::micros;
+use crate::observe::Observer;
 use crate::plan::Plan;
 use crate::report::{Ending, PhaseSpan, Report};
 use crate::wire::{News, Order};
@@ -51,10 +52,13 @@ async fn coordinate(plan: &Plan) -> Result<Report> {
         _ = &mut interrupted => exit(INTERRUPTED),
     };
     let epoch_unix = SystemTime::now().duration_since(UNIX_EPOCH)? + UNTIL_BEGIN;
+    let began = Instant::now() + UNTIL_BEGIN;
+    let observer = Observer::start(&plan.targets, began.into_std())?;
     crew.tell_all(&Order::Begin { epoch_unix_us: micros(epoch_unix) }).await;
     let mut run = Run {
         plan,
-        began: Instant::now() + UNTIL_BEGIN,
+        began,
+        observer: &observer,
         merge: Merge::new(crew.usages_before()),
         progress: Progress::new(plan.scenario.connections()),
         settle_from: None,
@@ -73,11 +77,14 @@ async fn coordinate(plan: &Plan) -> Result<Report> {
         () = impatient => {}
     }
     run.progress.finish();
-    Ok(run.report(ending, seconds, epoch_unix, crew.len()))
+    let mut report = run.report(ending, seconds, epoch_unix, crew.len());
+    report.servers = observer.finish(&report.timeline);
+    Ok(report)
 }
 
 struct Run<'a> {
     plan: &'a Plan,
+    observer: &'a Observer,
     began: Instant,
     merge: Merge,
     progress: Progress,
@@ -99,7 +106,10 @@ impl Run<'_> {
                         return ending;
                     }
                 }
-                _ = ticks.tick() => self.progress.show(&self.merge),
+                _ = ticks.tick() => {
+                    self.progress.show(&self.merge);
+                    self.observer.notices().iter().for_each(|notice| self.progress.say(notice));
+                }
                 () = sleep_until(end) => {
                     if self.settle_from.is_some() || !self.merge.is_disturbed() {
                         return Ending::Complete;

@@ -8,8 +8,8 @@
 //! Read in this order: `args`, `scenario`, `contacts` and `plan` (what to do, and whether this
 //! machine can), `coordinator` (who does it), `wire` (what is said between processes), `worker`
 //! (does it), `sources`, `ledger` (what is true), `measures` (what happened), `report` (what is told
-//! of it). `verify` is the other command: the promise check, with its own guide, and with `dial` and
-//! `tally`.
+//! of it), and `observe`, with `process` and `fetch` (looks at the servers meanwhile).
+//! `verify` is the other command: the promise check, with its own guide, and with `dial` and `tally`.
 
 pub mod args;
 mod contacts;
@@ -27,8 +27,11 @@ mod sources;
 mod token;
 
 mod measures;
-mod process;
 mod report;
+
+mod fetch;
+mod observe;
+mod process;
 
 mod dial;
 mod tally;

@@ -10,6 +10,7 @@ use http::Uri;
 
 use crate::args::RunArgs;
 use crate::limits::Limits;
+use crate::observe::Targets;
 use crate::scenario::{Heartbeat, Model, Phase, Scenario, Time};
 use crate::sources::CONNECTIONS_PER_ADDRESS;
 use crate::wire::Origin;
@@ -33,6 +34,8 @@ pub(crate) struct Plan {
     pub(crate) listen: SocketAddr,
     pub(crate) json: Option<PathBuf>,
     pub(crate) html: Option<PathBuf>,
+    /// The servers to look at.
+    pub(crate) targets: Targets,
 }
 
 impl Plan {
@@ -74,6 +77,7 @@ impl Plan {
             listen: args.listen.unwrap_or_else(|| SocketAddr::from(([127, 0, 0, 1], 0))),
             json: args.json.clone(),
             html: args.html.clone(),
+            targets: args.targets.clone(),
         })
     }
 }

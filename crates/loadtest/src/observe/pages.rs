@@ -1,0 +1,149 @@
+//! What gateways count themselves: their `/metrics`, in the text form of `OpenMetrics`.
+
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use anyhow::{Context, Result, ensure};
+use http::Uri;
+
+use super::series::Growing;
+use super::{Answers, Source};
+use crate::fetch;
+
+/// What the names begin with, which says nothing here.
+const PREFIX: &str = "presence_";
+
+/// What only grows has one of these endings. Gauges are left out: what a run did to them is over
+/// when it is.
+const GROWING: [&str; 3] = ["_total", "_sum", "_count"];
+
+/// The page of one gateway.
+struct Page {
+    url: Uri,
+    counters: BTreeMap<String, Growing>,
+    answers: Answers,
+}
+
+/// The pages of all.
+pub(super) struct Pages {
+    pages: Vec<Page>,
+}
+
+impl Pages {
+    pub(super) fn new(urls: &[Uri]) -> Result<Self> {
+        let page = |url: &Uri| {
+            let text = read(url).with_context(|| url.to_string())?;
+            let counters = counters(&text).map(|(name, now)| (name, Growing::from(now))).collect();
+            Ok(Page { url: url.clone(), counters, answers: Answers::default() })
+        };
+        Ok(Self { pages: urls.iter().map(page).collect::<Result<_>>()? })
+    }
+
+    pub(super) fn count(&self) -> usize {
+        self.pages.len()
+    }
+
+    /// How much each counter grew in all gateways together; those that did not are left out.
+    pub(super) fn figures(&self) -> BTreeMap<String, f64> {
+        let mut figures = BTreeMap::new();
+        for (name, counter) in self.pages.iter().flat_map(|page| &page.counters) {
+            if counter.grown() > 0.0 {
+                *figures.entry(name.clone()).or_default() += counter.grown();
+            }
+        }
+        figures
+    }
+}
+
+impl Source for Pages {
+    /// A gateway looks through what it has to write its page.
+    const EVERY: Duration = Duration::from_secs(10);
+
+    fn look(&mut self, _at_s: f64) -> Vec<String> {
+        let mut notices = Vec::new();
+        for page in &mut self.pages {
+            let text = read(&page.url);
+            let Some(text) = page.answers.note(&page.url.to_string(), text, &mut notices) else {
+                continue;
+            };
+            for (name, now) in counters(&text) {
+                page.counters.entry(name).or_insert_with(|| Growing::from(0.0)).note(now);
+            }
+        }
+        notices
+    }
+}
+
+fn read(url: &Uri) -> Result<String> {
+    ensure!(url.scheme_str() == Some("http"), "only http:// is spoken here");
+    fetch::get(url, &[])
+}
+
+/// The counters of a page, by their name and labels.
+fn counters(text: &str) -> impl Iterator<Item = (String, f64)> {
+    let samples = text.lines().filter(|line| !line.starts_with('#'));
+    samples.filter_map(|line| {
+        // A label may hold a space; a value does not.
+        let (series, value) = line.rsplit_once(' ')?;
+        let (name, labels) = series.split_at(series.find('{').unwrap_or(series.len()));
+        let is_growing = GROWING.iter().any(|ending| name.ends_with(ending));
+        let name = name.strip_prefix(PREFIX).unwrap_or(name);
+        is_growing.then_some((format!("{name}{labels}"), value.parse().ok()?))
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use std::io::{Read, Write};
+    use std::net::TcpListener;
+    use std::thread;
+
+    use super::*;
+
+    const BEFORE: &str = "\
+# HELP presence_accepted Accepted TCP connections.
+# TYPE presence_accepted counter
+presence_accepted_total 5
+presence_connections 12
+presence_closes_total{reason=\"going away\"} 1
+presence_lateness_seconds_sum{cause=\"bye\"} 0.5
+presence_lateness_seconds_bucket{le=\"0.005\",cause=\"bye\"} 3
+# EOF
+";
+
+    #[test]
+    fn counters_are_read_with_their_labels_and_gauges_are_not() {
+        let found: BTreeMap<_, _> = counters(BEFORE).collect();
+        let wanted = [
+            ("accepted_total", 5.0),
+            ("closes_total{reason=\"going away\"}", 1.0),
+            ("lateness_seconds_sum{cause=\"bye\"}", 0.5),
+        ];
+        assert_eq!(found, wanted.map(|(name, value)| (name.to_owned(), value)).into());
+    }
+
+    #[test]
+    fn figures_are_the_growth_of_all_pages_together() {
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        let url: Uri =
+            format!("http://{}/metrics", listener.local_addr().unwrap()).parse().unwrap();
+        let server = thread::spawn(move || {
+            // Two pages of one server: the first looks, then the next.
+            for accepted in [5, 7, 9, 8] {
+                let (mut stream, _) = listener.accept().unwrap();
+                let mut request = [0; 1024];
+                let len = stream.read(&mut request).unwrap();
+                assert!(request[..len].starts_with(b"GET /metrics HTTP/1.0\r\n"));
+                let page = BEFORE.replace("_total 5", &format!("_total {accepted}"));
+                write!(stream, "HTTP/1.0 200 OK\r\n\r\n{page}").unwrap();
+            }
+        });
+        let mut pages = Pages::new(&[url.clone(), url]).unwrap();
+        assert!(pages.look(0.0).is_empty());
+        server.join().unwrap();
+        assert_eq!(pages.figures(), [("accepted_total".to_owned(), 5.0)].into());
+        let notices = pages.look(0.0);
+        assert!(notices[0].contains("cannot be looked at any more"), "{notices:?}");
+        assert!(pages.look(0.0).is_empty(), "it is told once");
+    }
+}

@@ -1,0 +1,69 @@
+//! Gateways as processes of this machine: what `/proc` tells of them.
+
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use anyhow::Result;
+
+use super::series::{Growing, Series};
+use super::{Answers, Source};
+use crate::process::Usage;
+
+/// One process.
+struct Process {
+    pid: u32,
+    cpu_secs: Growing,
+    answers: Answers,
+}
+
+/// All of them.
+pub(super) struct Processes {
+    processes: Vec<Process>,
+    pub(super) series: Series,
+}
+
+impl Processes {
+    pub(super) fn new(pids: &[u32]) -> Result<Self> {
+        let mut rss = 0;
+        let mut processes = Vec::new();
+        for &pid in pids {
+            let usage = Usage::of(pid)?;
+            rss += usage.rss;
+            let cpu_secs = Growing::from(usage.cpu_secs);
+            processes.push(Process { pid, cpu_secs, answers: Answers::default() });
+        }
+        Ok(Self { processes, series: Series::from(rss) })
+    }
+
+    pub(super) fn count(&self) -> usize {
+        self.processes.len()
+    }
+
+    pub(super) fn figures(&self) -> BTreeMap<String, f64> {
+        let gone = self.processes.iter().filter(|process| process.answers.missing).count();
+        let gone = (gone > 0).then(|| ("processes that went away".to_owned(), gone as f64));
+        gone.into_iter().collect()
+    }
+}
+
+impl Source for Processes {
+    const EVERY: Duration = Duration::from_secs(1);
+
+    fn look(&mut self, at_s: f64) -> Vec<String> {
+        let mut notices = Vec::new();
+        let (mut rss, mut cpu_secs) = (0, 0.0);
+        for process in &mut self.processes {
+            let whose = format!("the gateway with process id {}", process.pid);
+            let usage = Usage::of(process.pid);
+            if let Some(usage) = process.answers.note(&whose, usage, &mut notices) {
+                process.cpu_secs.note(usage.cpu_secs);
+                rss += usage.rss;
+            }
+            cpu_secs += process.cpu_secs.grown();
+        }
+        if !self.processes.is_empty() {
+            self.series.note(at_s, rss, cpu_secs);
+        }
+        notices
+    }
+}
