@@ -7,6 +7,7 @@ use std::time::Duration;
 use clap::{Args, Parser, Subcommand};
 use http::Uri;
 
+use crate::local::args::LocalArgs;
 use crate::observe::Targets;
 use crate::report::args::{CompareArgs, PageArgs};
 use crate::scenario::{Notation, Rate, Time};
@@ -26,6 +27,7 @@ pub(crate) enum Command {
     Run(Box<RunArgs>),
     /// Take part in a run of another process or host, and end with it.
     Worker(WorkerArgs),
+    Local(Box<LocalArgs>),
     Verify(VerifyArgs),
     Compare(CompareArgs),
     Page(PageArgs),

@@ -8,8 +8,9 @@
 //! Read in this order: `args`, `scenario`, `contacts` and `plan` (what to do, and whether this
 //! machine can), `coordinator` (who does it), `wire` (what is said between processes), `worker`
 //! (does it), `sources`, `ledger` (what is true), `measures` (what happened), `report` (what is told
-//! of it), and `observe`, with `process` and `fetch` (looks at the servers meanwhile).
-//! `verify` is the other command: the promise check, with its own guide, and with `dial` and `tally`.
+//! of it), and `observe`, with `process` and `fetch` (looks at the servers meanwhile). `local` starts
+//! what it loads. `verify` is the other command: the promise check, with its own guide, and with
+//! `dial` and `tally`.
 
 pub mod args;
 mod contacts;
@@ -33,6 +34,8 @@ mod fetch;
 mod observe;
 mod process;
 
+mod local;
+
 mod dial;
 mod tally;
 mod verify;
@@ -53,6 +56,7 @@ pub fn execute(cli: Cli) -> Result<ExitCode> {
     match cli.command {
         Command::Run(args) => run_once(&args),
         Command::Worker(args) => worker::work(&args),
+        Command::Local(args) => local::local(&args),
         Command::Verify(args) => verify::verify(&args),
         Command::Compare(args) => {
             print!("{}", compare::compare(&args.before, &args.after)?);

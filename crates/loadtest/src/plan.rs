@@ -83,7 +83,7 @@ impl Plan {
 }
 
 /// The file's scenario or the usual one, with the flags applied.
-fn scenario(args: &RunArgs) -> Result<Scenario> {
+pub(crate) fn scenario(args: &RunArgs) -> Result<Scenario> {
     let mut scenario = match &args.scenario {
         Some(path) => Scenario::read(path)?,
         None => usual(),

@@ -1,24 +1,13 @@
 //! The promise check against real gateways: a small deployment keeps every promise, and what cannot
 //! be checked is refused before anything is started. Needs `redis-server`.
 
-use std::path::{Path, PathBuf};
+#[path = "workspace/gateway.rs"]
+mod gateway;
+
 use std::process::{Command, Output};
-use std::sync::LazyLock;
 
+use gateway::GATEWAY;
 use serde_json::Value;
-
-/// The gateway of this workspace, which belongs to another crate, on which this one must not depend.
-/// Where all tests are run it was built with them; alone, it is built here if there is none yet.
-static GATEWAY: LazyLock<PathBuf> = LazyLock::new(|| {
-    let own = Path::new(env!("CARGO_BIN_EXE_presence-loadtest"));
-    let beside = own.with_file_name("presence-gateway");
-    if !beside.is_file() {
-        let package = ["--package", "presence-gateway", "--bin", "presence-gateway"];
-        let built = Command::new(env!("CARGO")).args(["build", "--locked"]).args(package).status();
-        assert!(built.is_ok_and(|status| status.success()), "the gateway does not build");
-    }
-    beside
-});
 
 fn verify(args: &[&str]) -> Output {
     let output = Command::new(env!("CARGO_BIN_EXE_presence-loadtest"))

@@ -3,8 +3,10 @@
 //! Each has a shell that waits for its standard input to close: that happens also when the test process was killed, and
 //! for what is kept in a static, which is never dropped.
 
-use std::io::{BufRead, BufReader};
-use std::path::PathBuf;
+use std::fs;
+use std::io::{self, BufRead, BufReader};
+use std::os::unix::process::CommandExt as _;
+use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 
 /// Runs a program in a directory of its own, prints its process id, and kills it and removes the directory in the end.
@@ -16,6 +18,16 @@ cat >/dev/null
 kill -9 $pid 2>/dev/null
 wait $pid 2>/dev/null
 rm -rf "$dir"
+"#;
+
+/// Runs a program whose output goes to the end of a file, prints its process id, and kills it in the end.
+const RUN_LOGGED: &str = r#"
+log=$1; shift
+"$@" >>"$log" 2>&1 </dev/null & pid=$!
+echo $pid
+cat >/dev/null
+kill -9 $pid 2>/dev/null
+wait $pid 2>/dev/null
 "#;
 
 /// Makes a directory, prints its name, and removes it in the end.
@@ -55,16 +67,65 @@ impl Running {
     }
 }
 
-/// A directory for files that outlive one process.
-pub(crate) struct Scratch {
+/// Any program that ends with this process, however that ends. Dropping it kills it (SIGKILL), and waits until it is gone.
+///
+/// It hears no Ctrl-C of the terminal: who started it decides when it ends.
+pub struct KeptProcess {
+    pid: u32,
+    _keeper: Keeper,
+}
+
+impl KeptProcess {
+    /// Runs a command with its arguments and its environment; what it prints goes to the end of `log`. A program that
+    /// cannot be run is found out by looking whether it runs, and by the log.
+    pub fn start(command: &Command, log: &Path) -> io::Result<Self> {
+        let mut shell = Command::new("sh");
+        shell.args(["-c", RUN_LOGGED, "sh"]).arg(log);
+        shell.arg(command.get_program()).args(command.get_args());
+        for (name, value) in command.get_envs() {
+            match value {
+                Some(value) => shell.env(name, value),
+                None => shell.env_remove(name),
+            };
+        }
+        let (keeper, pid) = Keeper::spawn(&mut shell)?;
+        let pid = pid.parse().map_err(|_| io::Error::other("the shell started nothing"))?;
+        Ok(Self { pid, _keeper: keeper })
+    }
+
+    /// Its process id.
+    pub fn pid(&self) -> u32 {
+        self.pid
+    }
+
+    /// Whether it has not ended by itself. Only on Linux.
+    pub fn is_running(&self) -> bool {
+        let stat = fs::read_to_string(format!("/proc/{}/stat", self.pid)).unwrap_or_default();
+        // After the name, which is in parentheses and may hold anything, comes the state. The shell waits only in the
+        // end, so until then what ended is a zombie.
+        let state = stat.rsplit_once(") ").and_then(|(_, after)| after.chars().next());
+        state.is_some_and(|state| state != 'Z')
+    }
+}
+
+/// A directory for files that outlive one process. It is removed with this process, however that ends, and when it is
+/// dropped.
+pub struct Scratch {
     path: PathBuf,
     _keeper: Keeper,
 }
 
 impl Scratch {
-    pub(crate) fn new() -> Self {
+    /// Makes one among the system's temporary files.
+    #[expect(clippy::new_without_default, reason = "what is made is on disk")]
+    pub fn new() -> Self {
         let (keeper, path) = Keeper::start(KEEP, &[]);
         Self { path: path.into(), _keeper: keeper }
+    }
+
+    /// Where it is.
+    pub fn path(&self) -> &Path {
+        &self.path
     }
 
     /// The whole name of a file in it.
@@ -79,17 +140,19 @@ struct Keeper(Child);
 impl Keeper {
     /// Starts a script, and answers the first line that it prints.
     fn start(script: &str, arguments: &[String]) -> (Self, String) {
-        let mut shell = Command::new("sh")
-            .args(["-c", script, "sh"])
-            .args(arguments)
-            .stdin(Stdio::piped())
-            .stdout(Stdio::piped())
-            .spawn()
-            .expect("a shell");
+        let mut shell = Command::new("sh");
+        Self::spawn(shell.args(["-c", script, "sh"]).args(arguments)).expect("a shell")
+    }
+
+    /// Starts a shell, and answers the first line that it prints: it tells what it made.
+    fn spawn(shell: &mut Command) -> io::Result<(Self, String)> {
+        // In a group of its own: else Ctrl-C in a terminal would end what was started, and the shell that is to clean up.
+        let shell = shell.process_group(0);
+        let mut shell = shell.stdin(Stdio::piped()).stdout(Stdio::piped()).spawn()?;
         let mut line = String::new();
         let stdout = shell.stdout.take().expect("it is piped");
-        BufReader::new(stdout).read_line(&mut line).expect("the shell tells what it made");
-        (Self(shell), line.trim().to_owned())
+        BufReader::new(stdout).read_line(&mut line)?;
+        Ok((Self(shell), line.trim().to_owned()))
     }
 }
 

@@ -15,8 +15,9 @@ mod wait;
 
 pub use cluster::RedisCluster;
 pub use fake::FakeRedis;
+pub use keeper::{KeptProcess, Scratch};
 pub use link::FaultyLink;
-pub use redis::RedisServer;
+pub use redis::{RedisServer, free_port};
 pub use sentinel::RedisSentinel;
 pub use tls::{ClientCertificates, TlsRedis};
 pub use wait::eventually;

@@ -157,7 +157,7 @@ pub(crate) fn wait_until(port: u16, what: &str, words: &[&str], expected: &str) 
 
 /// A port that nobody has. Not one of those that the kernel gives to outgoing connections: any of these could take it
 /// while the server is restarted.
-pub(crate) fn free_port() -> u16 {
+pub fn free_port() -> u16 {
     let is_free = |port: &u16| TcpListener::bind((Ipv4Addr::LOCALHOST, *port)).is_ok();
     let random = || RandomState::new().hash_one(0) as usize % PORTS.len();
     let mut ports = repeat_with(|| PORTS.start + random() as u16).take(PORTS.len());

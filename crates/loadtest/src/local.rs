@@ -1,0 +1,64 @@
+//! A load on gateways that are started for it, on this machine: from a check of the machine's limits
+//! to the report, in one command.
+//!
+//! It starts and stops; what is run, and what is told of it, is not decided here. Everything that it
+//! starts ends with this process, however that ends: by itself, by Ctrl-C, or killed.
+
+pub(crate) mod args;
+mod checks;
+mod deployment;
+mod machine;
+mod plan;
+
+use std::process::ExitCode;
+
+use anyhow::{Result, bail};
+use presence_testkit::Scratch;
+
+use crate::local::args::LocalArgs;
+use crate::local::checks::Weight;
+use crate::local::deployment::{Deployment, Logs};
+use crate::local::machine::Machine;
+use crate::local::plan::Plan;
+use crate::observe::Targets;
+
+use crate::report::written;
+
+/// Checks, starts, runs, and stops.
+pub(crate) fn local(args: &LocalArgs) -> Result<ExitCode> {
+    let scenario = crate::plan::scenario(&args.run(Vec::new(), Targets::default()))?;
+    scenario.check()?;
+    let machine = Machine::read()?;
+    let plan = Plan::of(args, &scenario, machine.open_files_max);
+    check(&plan, &machine)?;
+    eprintln!(
+        "connections: {}; gateways: {}; processes of the tester: {}; memory: about {} of the {} \
+         that are available",
+        written::count(plan.connections),
+        plan.gateways,
+        plan.workers,
+        written::bytes(plan.memory() as f64),
+        written::bytes(machine.memory_available as f64),
+    );
+    let logs = if args.keep_logs { Logs::kept()? } else { Logs::Passing(Scratch::new()) };
+    if let Logs::Kept(folder) = &logs {
+        eprintln!("the servers log to {}", folder.display());
+    }
+    let deployment = Deployment::start(args, &plan, logs)?;
+    crate::run_once(&args.run(deployment.urls(), deployment.targets()))
+}
+
+fn check(plan: &Plan, machine: &Machine) -> Result<()> {
+    let shortfalls = checks::shortfalls(plan, machine);
+    let (refused, doubtful): (Vec<_>, Vec<_>) =
+        shortfalls.iter().partition(|shortfall| shortfall.weight == Weight::Refused);
+    for shortfall in doubtful {
+        eprintln!("warning: {shortfall}");
+    }
+    if !refused.is_empty() {
+        let told: Vec<_> = refused.iter().map(ToString::to_string).collect();
+        let connections = written::count(plan.connections);
+        bail!("this machine cannot carry {connections} connections:\n  - {}", told.join("\n  - "));
+    }
+    Ok(())
+}
