@@ -75,7 +75,7 @@ pub(super) fn timings(timings: &[Distribution]) -> String {
 
 pub(super) fn footprints(report: &Report) -> String {
     let head = ["whose", "before", "at the peak", "after", "a connection", "CPU time", "cores"];
-    let mut table = Table::new("Resident memory and CPU time, without the kernel's", &head);
+    let mut table = Table::new("Resident memory and CPU", &head);
     for server in &report.servers {
         let name = format!("{} ({})", server.kind, server.processes);
         table.row(&name, &footprint(&server.footprint, report.seconds));
