@@ -8,8 +8,10 @@
 //! Opening and closing live in boxes of their own, so that a session that is served carries no trace of them.
 
 mod closing;
+mod incoming;
 mod limiter;
 mod opening;
+mod outgoing;
 mod wire;
 
 use std::future::{Future, poll_fn};
@@ -20,19 +22,15 @@ use presence_protocol::{
     ClientMessage, CloseReason, ErrorCode, ErrorMessage, Format, Hello, RequestId, UserId,
     decode_client,
 };
-use tokio::net::TcpStream;
-use tokio_tungstenite::WebSocketStream;
-use tokio_tungstenite::tungstenite::{Bytes, Message};
 use tracing::debug;
 
 use crate::app::SharedApp;
 use crate::auth::{Identity, Permission};
 use crate::metrics::{CloseLabel, CodeLabel};
+use incoming::Message;
 use limiter::{Limiter, Verdict};
 use opening::Opened;
-use wire::Wire;
-
-pub(crate) type Socket = WebSocketStream<TcpStream>;
+pub(crate) use wire::Wire;
 
 /// How a socket comes to its end.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -55,17 +53,15 @@ enum Event {
 /// Async blocks instead of async functions, here and below: they use what they capture in place, where a function's future
 /// holds its arguments twice.
 pub(crate) fn run(
-    socket: Socket,
+    mut wire: Wire,
     app: SharedApp,
-    format: Format,
     identity: Option<Box<Identity>>,
 ) -> impl Future<Output = ()> + Send {
-    let mut wire = Wire::new(socket, format, app.settings.write_timeout);
     async move {
         let others = app.metrics.connections.inc();
         let has_room = others < i64::from(app.settings.max_connections);
         let end = if has_room {
-            live(&mut wire, &app, format, identity).await
+            live(&mut wire, &app, identity).await
         } else {
             app.metrics.connections.dec();
             End::Close(CloseReason::Overloaded)
@@ -85,12 +81,11 @@ pub(crate) fn run(
 fn live<'a>(
     wire: &'a mut Wire,
     app: &'a SharedApp,
-    format: Format,
     identity: Option<Box<Identity>>,
 ) -> impl Future<Output = End> + Send + 'a {
     let opening = Box::pin(async move {
-        let opened = opening::open(&mut wire.socket, app, format, identity).await?;
-        Ok(Connection::new(wire, app, opened, format))
+        let opened = opening::open(wire, app, identity).await?;
+        Ok(Connection::new(wire, app, opened))
     });
     async move {
         match opening.await {
@@ -107,7 +102,6 @@ struct Connection<'a> {
     session: Session,
     /// Which of this gateway's sessions it is.
     number: u64,
-    format: Format,
     may_watch: Permission,
     limiter: Limiter,
     /// Whose turn it is, so that neither a flood from the client nor one to it starves the other.
@@ -115,14 +109,13 @@ struct Connection<'a> {
 }
 
 impl<'a> Connection<'a> {
-    fn new(wire: &'a mut Wire, app: &'a SharedApp, opened: Opened, format: Format) -> Self {
+    fn new(wire: &'a mut Wire, app: &'a SharedApp, opened: Opened) -> Self {
         let Opened { session, number, may_watch } = opened;
         Self {
             wire,
             app,
             session,
             number,
-            format,
             may_watch,
             limiter: Limiter::default(),
             reads_first: false,
@@ -130,7 +123,9 @@ impl<'a> Connection<'a> {
     }
 
     async fn serve(&mut self) -> End {
-        self.welcome();
+        if let Err(end) = self.welcome() {
+            return end;
+        }
         loop {
             let done = match poll_fn(|cx| self.poll_event(cx)).await {
                 Event::Message(message) => self.receive(message),
@@ -144,7 +139,7 @@ impl<'a> Connection<'a> {
     }
 
     fn poll_event(&mut self, cx: &mut Context<'_>) -> Poll<Event> {
-        if let Err(end) = self.wire.flush(cx) {
+        if let Err(end) = self.wire.flush(cx, self.app.settings.write_timeout) {
             return Poll::Ready(Event::End(end));
         }
         self.reads_first = !self.reads_first;
@@ -161,7 +156,8 @@ impl<'a> Connection<'a> {
     }
 
     fn poll_message(&mut self, cx: &mut Context<'_>) -> Poll<Event> {
-        self.wire.poll_message(cx).map(|read| read.map_or_else(Event::End, Event::Message))
+        let len_max = self.app.settings.max_frame_bytes;
+        self.wire.poll_message(cx, len_max).map(|read| read.map_or_else(Event::End, Event::Message))
     }
 
     fn poll_work(&mut self, cx: &mut Context<'_>) -> Poll<Event> {
@@ -174,10 +170,9 @@ impl<'a> Connection<'a> {
     fn work(&mut self, work: Work) -> Result<(), End> {
         match work {
             Work::Frame(frame) => self.wire.send(frame),
-            Work::Ping => return self.wire.ping(),
-            Work::Close(reason) => return Err(End::Close(reason)),
+            Work::Ping => self.wire.ping(),
+            Work::Close(reason) => Err(End::Close(reason)),
         }
-        Ok(())
     }
 
     fn receive(&mut self, message: Message) -> Result<(), End> {
@@ -187,18 +182,19 @@ impl<'a> Connection<'a> {
             Verdict::Refused => false,
             Verdict::GivenUp => return Err(End::Close(CloseReason::RateLimited)),
         };
-        let frame = match message {
-            Message::Ping(_) => {
-                self.wire.pong_was_queued();
-                return Ok(());
-            }
-            Message::Close(_) => return Err(End::Peer),
-            Message::Text(text) if self.format == Format::Json => Bytes::from(text),
-            Message::Binary(bytes) if self.format == Format::MsgPack => bytes,
-            Message::Text(_) | Message::Binary(_) => {
+        let format = self.wire.format();
+        let payload = match (message, format) {
+            (Message::Text(payload), Format::Json)
+            | (Message::Binary(payload), Format::MsgPack) => payload,
+            (Message::Text(_) | Message::Binary(_), _) => {
                 return Err(End::Close(CloseReason::WrongFrameKind));
             }
-            Message::Pong(_) | Message::Frame(_) => return Ok(()),
+            (Message::Ping(payload), _) => return self.wire.pong(payload),
+            (Message::Pong, _) => return Ok(()),
+            (Message::Close(answer), _) => {
+                self.wire.answer_close(answer)?;
+                return Err(End::Peer);
+            }
         };
         if !admitted {
             let rate = self.app.settings.message_rate;
@@ -206,7 +202,7 @@ impl<'a> Connection<'a> {
             self.refuse(refusal(ErrorCode::RateLimited, message));
             return Ok(());
         }
-        match decode_client(self.format, &frame) {
+        match decode_client(format, &payload) {
             Ok(message) => self.act(message),
             Err(error) => {
                 self.refuse(error.into());
@@ -269,8 +265,8 @@ impl<'a> Connection<'a> {
         Ok(())
     }
 
-    fn welcome(&mut self) {
-        self.wire.send(self.session.welcome(self.app.session_id(self.number)));
+    fn welcome(&mut self) -> Result<(), End> {
+        self.wire.send(self.session.welcome(self.app.session_id(self.number)))
     }
 
     fn refuse(&self, error: ErrorMessage) {

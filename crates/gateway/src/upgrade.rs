@@ -11,20 +11,12 @@ use hyper::upgrade::{OnUpgrade, Parts};
 use hyper_util::rt::TokioIo;
 use presence_protocol::{Format, Negotiated, negotiate};
 use tokio::net::TcpStream;
-use tokio_tungstenite::WebSocketStream;
 use tokio_tungstenite::tungstenite::handshake::server::create_response_with_body;
-use tokio_tungstenite::tungstenite::protocol::{Role, WebSocketConfig};
 use tracing::debug;
 
 use crate::app::SharedApp;
 use crate::auth::{Identity, PEER_MESSAGE};
-use crate::connection;
-
-/// A read buffer this small is enough for every client message but long watch lists, which it grows for.
-const READ_BUFFER_LEN: usize = 256;
-
-/// The longest that a client's socket is buffered for beyond one frame: nothing, each frame is flushed at once.
-const WRITE_BUFFER_LEN: usize = 0;
+use crate::connection::{self, Wire};
 
 /// `GET /ws`
 pub(crate) async fn upgrade(State(app): State<SharedApp>, mut request: Request) -> Response {
@@ -69,17 +61,8 @@ async fn start(
     let Ok(Parts { io, read_buf, .. }) = upgraded.downcast::<TokioIo<TcpStream>>() else {
         return debug!("an upgraded connection is not a TCP stream");
     };
-    let config = WebSocketConfig::default()
-        .read_buffer_size(READ_BUFFER_LEN)
-        .write_buffer_size(WRITE_BUFFER_LEN)
-        .max_message_size(Some(app.settings.max_frame_bytes))
-        .max_frame_size(Some(app.settings.max_frame_bytes));
-    let stream = io.into_inner();
-    // Copied: what is left over is mostly nothing, in a buffer of 8 KiB.
-    let read_ahead = read_buf.to_vec();
-    let socket =
-        WebSocketStream::from_partially_read(stream, read_ahead, Role::Server, Some(config)).await;
-    tokio::spawn(connection::run(socket, app, format, identity));
+    let wire = Wire::new(io.into_inner(), &read_buf, format);
+    tokio::spawn(connection::run(wire, app, identity));
 }
 
 /// All sub-protocols that the client offers.

@@ -1,19 +1,19 @@
 //! Opening: the first message must be a `hello` that proves who the user is, and must come in time.
 
+use std::future::poll_fn;
 use std::time::SystemTime;
 
-use futures::{SinkExt, StreamExt};
 use presence::{Joining, Session};
 use presence_protocol::{
     ClientMessage, CloseReason, DecodeError, ErrorCode, Format, GatewayMessage, Hello, Show,
     Status, decode_client, encode_gateway,
 };
 use tokio::time::timeout;
-use tokio_tungstenite::tungstenite::{Bytes, Message, Utf8Bytes};
 use tracing::debug;
 
-use super::wire::end_of;
-use super::{End, Socket};
+use super::End;
+use super::incoming::Message;
+use super::wire::Wire;
 use crate::app::SharedApp;
 use crate::auth::{AuthError, Identity, Permission};
 
@@ -26,12 +26,11 @@ pub(super) struct Opened {
 
 /// Waits for the `hello` and lets the user in.
 pub(super) async fn open(
-    socket: &mut Socket,
+    wire: &mut Wire,
     app: &SharedApp,
-    format: Format,
     identity: Option<Box<Identity>>,
 ) -> Result<Opened, End> {
-    let hello = timeout(app.settings.hello_timeout, hello(socket, app, format)).await;
+    let hello = timeout(app.settings.hello_timeout, hello(wire, app)).await;
     let hello = hello.map_err(|_too_late| End::Close(CloseReason::NoHello))??;
     let identity = identify(app, &hello, identity.map(|proven| *proven)).map_err(End::Close)?;
     if app.presence.is_draining() {
@@ -40,6 +39,7 @@ pub(super) async fn open(
     let status = initial_status(&hello);
     let Hello { device, .. } = hello;
     let user = identity.user.clone();
+    let format = wire.format();
     let session = app.presence.join(Joining { user, device, status, format });
     set_expiry(&session, &identity);
     Ok(Opened { session, number: app.next_session_number(), may_watch: identity.may_watch })
@@ -73,11 +73,11 @@ pub(super) fn set_expiry(session: &Session, identity: &Identity) {
 
 /// Waits for the `hello`. A message that makes no sense is answered by `error`, and the client may try again in the
 /// time that is left; another message ends it.
-async fn hello(socket: &mut Socket, app: &SharedApp, format: Format) -> Result<Hello, End> {
+async fn hello(wire: &mut Wire, app: &SharedApp) -> Result<Hello, End> {
     let asks_token = app.authenticator.wants_token();
     loop {
-        let frame = next_frame(socket, format).await?;
-        let refused = match decode_client(format, &frame) {
+        let payload = next_payload(wire, app).await?;
+        let refused = match decode_client(wire.format(), &payload) {
             Ok(ClientMessage::Hello(hello)) => {
                 if asks_token || hello.user.is_some() || hello.token.is_some() {
                     return Ok(hello);
@@ -86,30 +86,36 @@ async fn hello(socket: &mut Socket, app: &SharedApp, format: Format) -> Result<H
             }
             Ok(_) => {
                 let message = "the first message must be hello".to_owned();
-                explain(socket, format, bad_message(message)).await;
+                explain(wire, bad_message(message)).await?;
                 return Err(End::Close(CloseReason::NoHello));
             }
             Err(error) => error,
         };
-        explain(socket, format, refused).await;
+        explain(wire, refused).await?;
     }
 }
 
-async fn next_frame(socket: &mut Socket, format: Format) -> Result<Bytes, End> {
+/// The next message but Pings, which are answered.
+async fn next_payload(wire: &mut Wire, app: &SharedApp) -> Result<Vec<u8>, End> {
     loop {
-        let message = match socket.next().await {
-            Some(Ok(message)) => message,
-            Some(Err(error)) => return Err(end_of(&error)),
-            None => return Err(End::Peer),
-        };
-        match (message, format) {
-            (Message::Text(text), Format::Json) => return Ok(text.into()),
-            (Message::Binary(bytes), Format::MsgPack) => return Ok(bytes),
+        let message = poll_fn(|cx| wire.poll_message(cx, app.settings.max_frame_bytes)).await?;
+        match (message, wire.format()) {
+            (Message::Text(payload), Format::Json)
+            | (Message::Binary(payload), Format::MsgPack) => {
+                return Ok(payload);
+            }
             (Message::Text(_) | Message::Binary(_), _) => {
                 return Err(End::Close(CloseReason::WrongFrameKind));
             }
-            (Message::Close(_), _) => return Err(End::Peer),
-            (Message::Ping(_) | Message::Pong(_) | Message::Frame(_), _) => {}
+            (Message::Ping(payload), _) => {
+                wire.pong(payload)?;
+                poll_fn(|cx| wire.poll_flush(cx)).await?;
+            }
+            (Message::Pong, _) => {}
+            (Message::Close(answer), _) => {
+                wire.answer_close(answer)?;
+                return Err(End::Peer);
+            }
         }
     }
 }
@@ -125,13 +131,7 @@ fn initial_status(hello: &Hello) -> Option<Status> {
         .then(|| Status { show: show.unwrap_or(Show::Online), text: text.clone() })
 }
 
-async fn explain(socket: &mut Socket, format: Format, error: DecodeError) {
-    let frame = encode_gateway(format, &GatewayMessage::Error(error.into()));
-    let message = match format {
-        Format::MsgPack => Some(Message::Binary(frame)),
-        Format::Json => Utf8Bytes::try_from(frame).ok().map(Message::Text),
-    };
-    if let Some(message) = message {
-        let _ = socket.send(message).await;
-    }
+async fn explain(wire: &mut Wire, error: DecodeError) -> Result<(), End> {
+    wire.send(encode_gateway(wire.format(), &GatewayMessage::Error(error.into())))?;
+    poll_fn(|cx| wire.poll_flush(cx)).await
 }
