@@ -88,10 +88,12 @@ fn live<'a>(
         Ok(Connection::new(wire, app, opened))
     });
     async move {
-        match opening.await {
-            Ok(mut connection) => connection.serve().await,
-            Err(end) => end,
-        }
+        // Bound first: within a match the result would live on, beside the connection that was moved out of it.
+        let mut connection = match opening.await {
+            Ok(connection) => connection,
+            Err(end) => return end,
+        };
+        connection.serve().await
     }
 }
 

@@ -237,7 +237,12 @@ impl Outboxes {
     }
 
     pub(crate) fn remove(&self, conn: ConnId) {
-        self.slots.write().try_remove(conn.0 as usize);
+        let mut slots = self.slots.write();
+        slots.try_remove(conn.0 as usize);
+        if slots.is_empty() {
+            // It does not give back by itself what it has grown to.
+            *slots = Slab::new();
+        }
     }
 
     pub(crate) fn get(&self, conn: ConnId) -> Option<Arc<Outbox>> {

@@ -99,6 +99,7 @@ impl Roster {
         let effect = local.change(now, |sessions| sessions.retain(|session| session.conn != conn));
         if local.sessions.is_empty() {
             bucket.remove(user);
+            give_back(&mut bucket);
             return Effect::Changed;
         }
         effect
@@ -166,6 +167,13 @@ impl LocalStatus {
     fn as_set(&self, now: Tick) -> SetStatus {
         let Status { show, text } = self.status.clone();
         SetStatus { show, text, age: now.since(self.set_at) }
+    }
+}
+
+/// What a table has grown to is kept only as long as a quarter of it is used.
+fn give_back(bucket: &mut HashMap<UserId, LocalUser>) {
+    if bucket.len() <= bucket.capacity() / 4 {
+        bucket.shrink_to(bucket.len() * 2);
     }
 }
 

@@ -123,6 +123,10 @@ impl WatchTable {
                 entry.remove();
             }
             users.remove(user.slot());
+            if users.is_empty() {
+                // Neither gives back by itself what it has grown to.
+                *shard = Shard::default();
+            }
         }
     }
 

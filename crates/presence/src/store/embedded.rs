@@ -86,11 +86,14 @@ struct Times {
     grace: Duration,
 }
 
+/// The users of one bucket. Boxed, since a table that has just grown is half empty, and a record is large.
+type Bucket = HashMap<UserId, Box<Record>>;
+
 struct Hub {
     config: Config,
     started: Instant,
     started_at: Duration,
-    buckets: Box<[Mutex<HashMap<UserId, Record>>]>,
+    buckets: Box<[Mutex<Bucket>]>,
     listeners: Mutex<Vec<Listener>>,
 }
 
@@ -112,7 +115,7 @@ impl Hub {
         Moment(self.started_at.as_micros() as u64)
     }
 
-    fn bucket(&self, user: &UserId) -> &Mutex<HashMap<UserId, Record>> {
+    fn bucket(&self, user: &UserId) -> &Mutex<Bucket> {
         &self.buckets[usize::from(bucket_of(user))]
     }
 
@@ -164,8 +167,8 @@ impl Store for EmbeddedStore {
         let mut news = Vec::new();
         for claim in &claims {
             let mut bucket = self.hub.bucket(&claim.user).lock();
-            let record =
-                bucket.entry(claim.user.clone()).or_insert_with(|| Record::new(self.hub.born()));
+            let new = || Box::new(Record::new(self.hub.born()));
+            let record = bucket.entry(claim.user.clone()).or_insert_with(new);
             news.extend(record.apply(&self.gateway, claim, &self.hub.times()));
         }
         self.hub.publish(&news);

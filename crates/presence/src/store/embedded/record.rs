@@ -190,7 +190,9 @@ impl Record {
     fn merge(&self) -> View {
         let living = || self.vouchers.iter().filter(|voucher| voucher.contribution.is_some());
         let contributions = || living().filter_map(|voucher| voucher.contribution.as_ref());
-        let mut gateways: Vec<String> = living().map(|v| v.gateway.to_string()).collect();
+        // With no room for more: a collected one has room for four, in the record of every user.
+        let mut gateways = Vec::with_capacity(living().count());
+        gateways.extend(living().map(|voucher| voucher.gateway.to_string()));
         gateways.sort_unstable();
         let status = living().filter_map(Voucher::status).max_by_key(|(_, set_at)| *set_at);
         let status = status.map(|(status, _)| status);
