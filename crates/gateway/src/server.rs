@@ -51,6 +51,8 @@ fn listener(listen: SocketAddr) -> Result<TcpListener> {
     let socket = Socket::new(Domain::for_address(listen), Type::STREAM, Some(Protocol::TCP))?;
     socket.set_reuse_address(true)?;
     socket.set_nonblocking(true)?;
+    // Linux hands it on to every socket that is accepted: one call for all.
+    socket.set_tcp_nodelay(true)?;
     socket.bind(&listen.into())?;
     socket.listen(BACKLOG)?;
     Ok(TcpListener::from_std(StdListener::from(socket))?)
@@ -74,7 +76,6 @@ async fn accept(listener: TcpListener, app: SharedApp) {
 }
 
 async fn serve(stream: TcpStream, peer: SocketAddr, router: Router) {
-    let _ = stream.set_nodelay(true);
     let served = http1::Builder::new()
         .timer(TokioTimer::new())
         .header_read_timeout(HEADER_TIMEOUT)
@@ -83,5 +84,18 @@ async fn serve(stream: TcpStream, peer: SocketAddr, router: Router) {
         .await;
     if let Err(error) = served {
         debug!(%peer, %error, "an HTTP connection ended early");
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[tokio::test]
+    async fn whoever_is_accepted_is_answered_without_delay() {
+        let listener = listener(SocketAddr::from(([127, 0, 0, 1], 0))).unwrap();
+        let _client = TcpStream::connect(listener.local_addr().unwrap()).await.unwrap();
+        let (accepted, _) = listener.accept().await.unwrap();
+        assert!(accepted.nodelay().unwrap());
     }
 }

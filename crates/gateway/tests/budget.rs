@@ -2,8 +2,7 @@
 //! traffic and after everybody left. One test alone in its binary, since the count is of the whole process.
 //!
 //! Clients are bare sockets, which hold nothing on the heap, so that what is counted is the gateway. The embedded store
-//! is part of it. What tokio, hyper and the kernel hold outside of the heap is not counted; docs/benchmarks.md measures
-//! that as resident bytes.
+//! is part of it. What is resident is more, since the allocator rounds up and gives back late: see docs/benchmarks.md.
 
 #[path = "budget/client.rs"]
 mod client;
@@ -25,7 +24,7 @@ use client::Client;
 use ledger::{Budget, Live};
 
 /// Enough that a byte for each is told apart from what else a gateway allocates.
-const CONNECTIONS: usize = 1_000;
+const CONNECTIONS: usize = 500;
 
 /// Whom each watches: those who came after.
 const WATCHED: usize = 200;
@@ -40,19 +39,23 @@ const PATIENCE: Duration = Duration::from_mins(1);
 const POLL: Duration = Duration::from_millis(10);
 
 /// Each connection that is signed in and says nothing. The user's record in the embedded store is part of it.
-const IDLE: Budget = Budget { bytes: 1_000_000, allocations: 1_000_000 };
+/// Measured: 1,441 bytes in 9 allocations.
+const IDLE: Budget = Budget { bytes: 1_600, allocations: 10 };
 
-/// Each connection that watches [`WATCHED`] users, who are watched by as many.
-const WATCHING: Budget = Budget { bytes: 1_000_000, allocations: 1_000_000 };
+/// Each connection that watches [`WATCHED`] users, who are watched by as many. Measured: 3,646 in 17.
+const WATCHING: Budget = Budget { bytes: 4_200, allocations: 20 };
 
-/// What a connection keeps of a watch list that it gave up, and of what went through it.
-const AFTER_TRAFFIC: Budget = Budget { bytes: 1_000_000, allocations: 1_000_000 };
+/// Each connection that watched, was told of changes and gave up its watch list: as one that never did.
+/// Measured: 1,444 in 9.
+const AFTER_TRAFFIC: Budget = Budget { bytes: 1_600, allocations: 10 };
 
 /// What is kept of each user who left: the embedded store's record, with when the user was last seen.
-const LEFT: Budget = Budget { bytes: 1_000_000, allocations: 1_000_000 };
+/// Measured: 347 to 384 in 3.
+const LEFT: Budget = Budget { bytes: 450, allocations: 4 };
 
-/// What everybody leaves behind who comes and leaves once more.
-const LEAKED: Budget = Budget { bytes: 4, allocations: 1 };
+/// What each leaves behind who comes and leaves once more. The wheel and the runtime give back a little late, of this time
+/// and of the one before, so that it may also be less than nothing. Measured: -30 to 4.
+const LEAKED: Budget = Budget { bytes: 16, allocations: 1 };
 
 #[test]
 fn a_connection_costs_no_more_than_its_budget_and_leaves_nothing_behind() {

@@ -107,7 +107,7 @@ impl WatchTable {
             });
             slot
         });
-        shard.users[slot].watchers.push(conn);
+        shard.users[slot].add_watcher(conn);
         UserRef::new(number, slot)
     }
 

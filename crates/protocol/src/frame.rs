@@ -29,6 +29,17 @@ pub fn presence_frame(format: Format, fragments: &[Bytes]) -> Bytes {
     frame.freeze()
 }
 
+/// A `presence` message of one state, and the state on its own as by [`encode_state`]: both are the same bytes in memory,
+/// and no more than those, since they are kept for as long as the state lasts.
+pub fn presence_frame_of_one(format: Format, state: &UserState) -> (Bytes, Bytes) {
+    let fragment = encode_state(format, state);
+    let frame = presence_frame(format, std::slice::from_ref(&fragment));
+    let frame = Bytes::copy_from_slice(&frame);
+    let end = frame.len() - closing(format).len();
+    let fragment = frame.slice(end - fragment.len()..end);
+    (frame, fragment)
+}
+
 /// A `snapshot` message of states encoded by [`encode_state`] in the same format.
 pub fn snapshot_frame(format: Format, id: Option<&RequestId>, fragments: &[Bytes]) -> Bytes {
     let id = id.map(|id| to_bytes(format, id));
@@ -65,7 +76,15 @@ fn put_users_json(frame: &mut BytesMut, fragments: &[Bytes]) {
         }
         frame.put_slice(fragment);
     }
-    frame.put_slice(b"]}");
+    frame.put_slice(closing(Format::Json));
+}
+
+/// What comes after the last state.
+const fn closing(format: Format) -> &'static [u8] {
+    match format {
+        Format::Json => b"]}",
+        Format::MsgPack => b"",
+    }
 }
 
 fn put_users_msgpack(frame: &mut BytesMut, fragments: &[Bytes]) {

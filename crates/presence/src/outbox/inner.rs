@@ -57,6 +57,9 @@ impl Inner {
             return Some(Due::Health);
         }
         if let Some(frame) = self.replies.pop_front() {
+            if self.replies.is_empty() {
+                self.replies = VecDeque::new();
+            }
             return Some(Due::Frame(frame));
         }
         while let Some(users) = self.take_dirty() {

@@ -1,7 +1,7 @@
 //! One watched user: what watchers were shown, what is held back, and how news is taken over.
 
 use bytes::Bytes;
-use presence_protocol::{Format, UserId, UserState, encode_state, presence_frame};
+use presence_protocol::{Format, UserId, UserState, presence_frame_of_one};
 use tokio::time::Instant;
 
 use crate::outbox::ConnId;
@@ -33,7 +33,7 @@ struct Pending {
     change: Option<Change>,
 }
 
-/// A state in one format: as a fragment, and as a frame of its own.
+/// A state in one format: as a fragment, and as a frame of its own. They share their bytes.
 #[derive(Clone)]
 pub(super) struct Encoded {
     pub(super) fragment: Bytes,
@@ -96,6 +96,14 @@ impl Watched {
         pending.or(self.shown.as_ref())
     }
 
+    /// The list grows by a quarter, since it is most of what a watched user costs, and would be half empty at worst.
+    pub(super) fn add_watcher(&mut self, conn: ConnId) {
+        if self.watchers.len() == self.watchers.capacity() {
+            self.watchers.reserve_exact(self.watchers.len() / 4 + 2);
+        }
+        self.watchers.push(conn);
+    }
+
     pub(super) fn remove_watcher(&mut self, conn: ConnId) {
         if let Some(at) = self.watchers.iter().position(|watcher| *watcher == conn) {
             self.watchers.swap_remove(at);
@@ -115,8 +123,7 @@ impl Watched {
             Format::MsgPack => 1,
         };
         if self.encoded[slot].is_none() {
-            let fragment = encode_state(format, &self.state()?);
-            let frame = presence_frame(format, std::slice::from_ref(&fragment));
+            let (frame, fragment) = presence_frame_of_one(format, &self.state()?);
             self.encoded[slot] = Some(Box::new(Encoded { fragment, frame }));
         }
         self.encoded[slot].as_deref().cloned()

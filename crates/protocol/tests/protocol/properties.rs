@@ -4,7 +4,7 @@ use bytes::Bytes;
 use presence_protocol::{
     DECODE_MESSAGE_LEN_MAX, DecodeError, ErrorCode, Format, GatewayMessage, UserState,
     decode_client, decode_gateway, encode_client, encode_gateway, encode_state, presence_frame,
-    snapshot_frame,
+    presence_frame_of_one, snapshot_frame,
 };
 use proptest::collection::vec;
 use proptest::prelude::*;
@@ -38,6 +38,17 @@ proptest! {
     ) {
         let frame = presence_frame(format, &fragments(format, &users));
         prop_assert_eq!(frame, encode_gateway(format, &GatewayMessage::Presence { users }));
+    }
+
+    #[test]
+    fn a_frame_of_one_state_is_that_frame_and_the_state_is_in_it(
+        format in any::format(),
+        state in any::state(),
+    ) {
+        let (frame, fragment) = presence_frame_of_one(format, &state);
+        prop_assert_eq!(&fragment, &encode_state(format, &state));
+        prop_assert_eq!(&frame, &presence_frame(format, std::slice::from_ref(&fragment)));
+        prop_assert!(frame.as_ptr_range().contains(&fragment.as_ptr()), "they share their bytes");
     }
 
     #[test]
