@@ -57,9 +57,9 @@ pub(crate) fn run(
     app: SharedApp,
     identity: Option<Box<Identity>>,
 ) -> impl Future<Output = ()> + Send {
+    let others = app.metrics.connections.inc();
+    let has_room = others < i64::from(app.settings.max_connections);
     async move {
-        let others = app.metrics.connections.inc();
-        let has_room = others < i64::from(app.settings.max_connections);
         let end = if has_room {
             live(&mut wire, &app, identity).await
         } else {

@@ -75,12 +75,12 @@ fn a_connection_costs_no_more_than_its_budget_and_leaves_nothing_behind() {
     let clients = house.all_join();
     house.assert_within("idle", empty, IDLE);
 
-    house.all_watch(&clients);
+    all_watch(&clients);
     house.assert_within("watching", empty, WATCHING);
 
-    house.some_change(&clients, Show::Away);
-    house.some_change(&clients, Show::Online);
-    house.all_unwatch(&clients);
+    some_change(&clients, Show::Away);
+    some_change(&clients, Show::Online);
+    all_unwatch(&clients);
     house.assert_within("after traffic", empty, AFTER_TRAFFIC);
 
     house.all_leave(clients);
@@ -88,7 +88,7 @@ fn a_connection_costs_no_more_than_its_budget_and_leaves_nothing_behind() {
 
     let before = Live::now();
     let clients = house.all_join();
-    house.all_watch(&clients);
+    all_watch(&clients);
     house.all_leave(clients);
     house.assert_within("leaked", before, LEAKED);
 }
@@ -136,39 +136,6 @@ impl House {
         clients
     }
 
-    fn all_watch(&self, clients: &[Client]) {
-        for (number, client) in clients.iter().enumerate() {
-            let users = watched_by(number).map(user).collect();
-            let states = client.ask(|id| ClientMessage::Watch { users, id });
-            assert_eq!(states.len(), WATCHED);
-        }
-    }
-
-    /// Some show themselves otherwise, and all who watch them are told.
-    fn some_change(&self, clients: &[Client], show: Show) {
-        for client in &clients[..CHANGING] {
-            client.send(&ClientMessage::Status(Status { show, text: None }));
-        }
-        for (number, client) in clients.iter().enumerate() {
-            let mut due = watched_by(number).filter(|watched| *watched < CHANGING).count();
-            while due > 0 {
-                match client.next() {
-                    GatewayMessage::Presence { users } => due -= users.len(),
-                    other => panic!("a push was due, not {other:?}"),
-                }
-            }
-        }
-    }
-
-    /// Each gives up its watch list, in a message that is larger than any before.
-    fn all_unwatch(&self, clients: &[Client]) {
-        let unwatch = ClientMessage::Unwatch { users: (0..2 * CONNECTIONS).map(user).collect() };
-        for client in clients {
-            client.send(&unwatch);
-            client.fence();
-        }
-    }
-
     /// Every other one says `bye`, the rest is just gone.
     fn all_leave(&self, clients: Vec<Client>) {
         for client in clients.iter().step_by(2) {
@@ -193,11 +160,44 @@ impl House {
         let cost = || Live::now().since(before).each_of(CONNECTIONS);
         let within = async || {
             while !budget.holds(cost()) {
-                sleep(POLL).await
+                sleep(POLL).await;
             }
         };
         let within = self.runtime.block_on(async { timeout(PATIENCE, within()).await });
         println!("{what}: {}, at most {budget}", cost());
         within.unwrap_or_else(|_| panic!("{what}: {}, but at most {budget} are allowed", cost()));
+    }
+}
+
+fn all_watch(clients: &[Client]) {
+    for (number, client) in clients.iter().enumerate() {
+        let users = watched_by(number).map(user).collect();
+        let states = client.ask(|id| ClientMessage::Watch { users, id });
+        assert_eq!(states.len(), WATCHED);
+    }
+}
+
+/// Some show themselves otherwise, and all who watch them are told.
+fn some_change(clients: &[Client], show: Show) {
+    for client in &clients[..CHANGING] {
+        client.send(&ClientMessage::Status(Status { show, text: None }));
+    }
+    for (number, client) in clients.iter().enumerate() {
+        let mut due = watched_by(number).filter(|watched| *watched < CHANGING).count();
+        while due > 0 {
+            match client.next() {
+                GatewayMessage::Presence { users } => due -= users.len(),
+                other => panic!("a push was due, not {other:?}"),
+            }
+        }
+    }
+}
+
+/// Each gives up its watch list, in a message that is larger than any before.
+fn all_unwatch(clients: &[Client]) {
+    let unwatch = ClientMessage::Unwatch { users: (0..2 * CONNECTIONS).map(user).collect() };
+    for client in clients {
+        client.send(&unwatch);
+        client.fence();
     }
 }

@@ -78,7 +78,7 @@ impl Wire {
     fn write(&mut self, mut frame: Frame) -> Result<(), End> {
         match &mut self.unsent {
             Some(unsent) => unsent.control = Some(frame),
-            None if frame.write(&self.stream).map_err(lost)? == Progress::Done => {}
+            None if frame.write(&self.stream)? == Progress::Done => {}
             None => self.unsent = Some(Box::new(Unsent::new(frame))),
         }
         Ok(())
@@ -106,11 +106,11 @@ impl Wire {
     /// Writes until all has left.
     pub(super) fn poll_flush(&mut self, cx: &mut Context<'_>) -> Poll<Result<(), End>> {
         while let Some(unsent) = &mut self.unsent {
-            match unsent.frame.write(&self.stream).map_err(lost)? {
+            match unsent.frame.write(&self.stream)? {
                 Progress::Done => {
-                    self.unsent = unsent.control.take().map(Unsent::new).map(Box::new)
+                    self.unsent = unsent.control.take().map(Unsent::new).map(Box::new);
                 }
-                Progress::Blocked => ready!(self.stream.poll_write_ready(cx)).map_err(lost)?,
+                Progress::Blocked => ready!(self.stream.poll_write_ready(cx))?,
             }
         }
         Poll::Ready(Ok(()))
@@ -123,7 +123,7 @@ impl Wire {
         len_max: usize,
     ) -> Poll<Result<Message, End>> {
         loop {
-            if let Some(message) = self.incoming.next(len_max).map_err(broken)? {
+            if let Some(message) = self.incoming.next(len_max)? {
                 return Poll::Ready(Ok(message));
             }
             let mut space = [MaybeUninit::uninit(); READ_LEN];
@@ -151,23 +151,27 @@ impl Wire {
 
     /// Reads once; nothing comes at the end.
     fn poll_read(&mut self, cx: &mut Context<'_>, read: &mut ReadBuf<'_>) -> Poll<Result<(), End>> {
-        Pin::new(&mut self.stream).poll_read(cx, read).map_err(lost)
+        Pin::new(&mut self.stream).poll_read(cx, read).map_err(End::from)
     }
 
     /// Says that nothing follows.
     pub(super) fn poll_shutdown(&mut self, cx: &mut Context<'_>) -> Poll<Result<(), End>> {
-        Pin::new(&mut self.stream).poll_shutdown(cx).map_err(lost)
+        Pin::new(&mut self.stream).poll_shutdown(cx).map_err(End::from)
     }
 }
 
-fn lost(error: io::Error) -> End {
-    debug!(%error, "a socket failed");
-    End::Peer
+impl From<io::Error> for End {
+    fn from(error: io::Error) -> Self {
+        debug!(%error, "a socket failed");
+        Self::Peer
+    }
 }
 
-fn broken(Violation { reason, rule }: Violation) -> End {
-    debug!(rule, "a peer broke a rule");
-    End::Close(reason)
+impl From<Violation> for End {
+    fn from(Violation { reason, rule }: Violation) -> Self {
+        debug!(rule, "a peer broke a rule");
+        Self::Close(reason)
+    }
 }
 
 #[cfg(test)]
@@ -205,7 +209,7 @@ mod tests {
         let (mut client, mut wire) = connected().await;
         wire.send(vec![b'x'; LONG].into()).unwrap();
         assert!(wire.is_busy());
-        client.write_all(b"\x89\x81\0\0\0\01\x89\x81\0\0\0\02").await.unwrap();
+        client.write_all(b"\x89\x81\0\0\0\x001\x89\x81\0\0\0\x002").await.unwrap();
         for _ in 0..2 {
             match poll_fn(|cx| wire.poll_message(cx, LONG)).await {
                 Ok(Message::Ping(payload)) => wire.pong(payload).unwrap(),
@@ -215,7 +219,8 @@ mod tests {
         let mut read = vec![0; 10 + LONG + 3];
         let (flushed, got) =
             tokio::join!(poll_fn(|cx| wire.poll_flush(cx)), client.read_exact(&mut read));
-        (flushed.unwrap(), got.unwrap());
+        flushed.unwrap();
+        got.unwrap();
         assert!(!wire.is_busy());
         assert_eq!(&read[10 + LONG..], b"\x8a\x012");
     }

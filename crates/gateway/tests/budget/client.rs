@@ -52,9 +52,9 @@ impl Client {
         let payload = encode_client(FORMAT, message);
         let mut frame = vec![BINARY];
         match payload.len() {
-            len @ ..126 => frame.push(0x80 | len as u8),
+            len @ ..126 => frame.push(0x80 + len as u8),
             len => {
-                frame.push(0x80 | 126);
+                frame.push(0x80 + 126);
                 frame.extend(u16::try_from(len).expect("no longer than that").to_be_bytes());
             }
         }

@@ -19,13 +19,13 @@ fn frame(first: u8, payload: impl AsRef<[u8]>) -> Vec<u8> {
     let (payload, mask) = (payload.as_ref(), [0x37, 0xfa, 0x21, 0x3d]);
     let mut frame = vec![first];
     match payload.len() {
-        len @ ..126 => frame.push(0x80 | len as u8),
+        len @ ..126 => frame.push(0x80 + len as u8),
         len @ 126..0x1_0000 => {
-            frame.push(0x80 | 126);
+            frame.push(0x80 + 126);
             frame.extend((len as u16).to_be_bytes());
         }
         len => {
-            frame.push(0x80 | 127);
+            frame.push(0x80 + 127);
             frame.extend((len as u64).to_be_bytes());
         }
     }
@@ -99,10 +99,10 @@ fn whoever_breaks_a_rule_is_closed_with_its_code() {
         ("rsv1", vec![frame(FINAL | RESERVED_BITS[0] | TEXT, "{}")], ProtocolError),
         ("rsv2", vec![frame(FINAL | RESERVED_BITS[1] | TEXT, "{}")], ProtocolError),
         ("rsv3", vec![frame(FINAL | RESERVED_BITS[2] | PING, "")], ProtocolError),
-        ("opcode 3", vec![frame(FINAL | 3, "")], ProtocolError),
-        ("opcode 7", vec![frame(FINAL | 7, "")], ProtocolError),
-        ("opcode 11", vec![frame(FINAL | 11, "")], ProtocolError),
-        ("opcode 15", vec![frame(FINAL | 15, "")], ProtocolError),
+        ("opcode 3", vec![frame(FINAL | 0x03, "")], ProtocolError),
+        ("opcode 7", vec![frame(FINAL | 0x07, "")], ProtocolError),
+        ("opcode 11", vec![frame(FINAL | 0x0b, "")], ProtocolError),
+        ("opcode 15", vec![frame(FINAL | 0x0f, "")], ProtocolError),
         ("no mask", vec![b"\x81\x02{}".to_vec()], ProtocolError),
         ("no mask on a Ping", vec![b"\x89\x00".to_vec()], ProtocolError),
         ("a Ping in fragments", vec![frame(PING, "")], ProtocolError),
@@ -136,7 +136,7 @@ fn whoever_breaks_a_rule_is_closed_with_its_code() {
 
 #[test]
 fn a_head_that_claims_too_much_is_enough_and_what_it_claims_is_not_set_aside() {
-    let huge = [&[FINAL | BINARY, 0x80 | 127], &u64::MAX.to_be_bytes()[..], &[0; 4]].concat();
+    let huge = [&[FINAL | BINARY, 0x80 + 127], &u64::MAX.to_be_bytes()[..], &[0; 4]].concat();
     assert_eq!(read(&huge), (vec![], Some(CloseReason::TooLarge)));
     let mut incoming = Incoming::default();
     incoming.push(&frame(FINAL | BINARY, [0; LEN_MAX])[..10]);
