@@ -37,7 +37,6 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, bail};
 use mio::{Poll, Waker};
-use tempfile::NamedTempFile;
 
 use crate::args::WorkerArgs;
 use crate::ledger::{self, Ledger};
@@ -94,7 +93,7 @@ fn take_part(stream: &mut TcpStream, limits: &Limits) -> Result<()> {
     let Order::Assign(assignment) = wire::receive(stream).context("waiting for work")? else {
         bail!("the coordinator began with another order than work");
     };
-    let (ledger, _own) = open_ledger(&assignment).context("the ledger")?;
+    let ledger = open_ledger(&assignment).context("the ledger")?;
     let world = World::new(*assignment, limits)?;
     let prepared = Prepared::new(&world);
     wire::send(stream, &News::Ready { usage })?;
@@ -126,14 +125,12 @@ fn run(
     Ok(())
 }
 
-fn open_ledger(assignment: &Assignment) -> Result<(Ledger, Option<NamedTempFile>)> {
+fn open_ledger(assignment: &Assignment) -> io::Result<Ledger> {
     let world = assignment.world.clone();
     match &assignment.ledger {
-        LedgerPlace::Shared(path) => Ok((Ledger::open(path, world)?, None)),
-        LedgerPlace::Own => {
-            let file = ledger::create(world.len() as u32)?;
-            Ok((Ledger::open(file.path(), world)?, Some(file)))
-        }
+        LedgerPlace::Shared(path) => Ledger::open(path, world),
+        // Its name is gone at once, and it is as well when this process ends.
+        LedgerPlace::Own => Ledger::open(ledger::create(world.len() as u32)?.path(), world),
     }
 }
 
