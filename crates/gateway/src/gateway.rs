@@ -1,23 +1,20 @@
-//! A gateway from start to stop: opens the store, starts the engine, binds, serves, drains.
+//! A gateway from start to stop: starts the engine, binds, serves, drains.
 
 use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::Duration;
 
 use anyhow::{Context, Result};
-use presence::store::Opened;
-use presence::store::embedded::EmbeddedHub;
-use presence::store::redis::{self, KeyspaceEvents, Mode, PubSub, RedisOptions, StartupReport};
-use presence::{Config, Presence};
 use prometheus_client::registry::Registry;
 use tokio::time::{sleep, timeout};
 use tracing::info;
 
 use crate::app::{App, SharedApp};
 use crate::auth::Authenticator;
+use crate::engine::{self, EngineThread};
 use crate::metrics::Metrics;
 use crate::server::Server;
-use crate::settings::{Settings, Store};
+use crate::settings::Settings;
 
 /// How often a drain looks whether the last close frames have left.
 const CLOSED_POLL: Duration = Duration::from_millis(10);
@@ -25,11 +22,12 @@ const CLOSED_POLL: Duration = Duration::from_millis(10);
 const GATEWAY_ID_LEN: usize = 8;
 const METRICS_PREFIX: &str = "presence";
 
-/// A running gateway. Dropping it ends its listener; its sockets live on until the runtime ends.
+/// A running gateway. Dropping it ends its listener and its engine; its sockets live on until the runtime ends.
 pub struct Gateway {
     app: SharedApp,
     server: Server,
     store_note: String,
+    _engine: EngineThread,
 }
 
 impl Gateway {
@@ -37,17 +35,17 @@ impl Gateway {
     pub async fn start(settings: Settings) -> Result<Self> {
         let authenticator = Authenticator::from_settings(&settings)?;
         let gateway = new_id();
-        let config = engine_config(&settings);
-        let (opened, store_note) = open_store(&settings, &config, &gateway).await?;
         let mut registry = Registry::with_prefix(METRICS_PREFIX);
         let engine_metrics = presence::Metrics::register(&mut registry);
         let metrics = Metrics::register(&mut registry);
-        let presence = Presence::start(config, opened, engine_metrics);
+        let engine = EngineThread::start()?;
+        let (presence, store_note) =
+            engine.run(engine::start(settings.clone(), gateway.clone(), engine_metrics)).await?;
         let listen = settings.listen;
         let app = Arc::new(App::new(gateway, settings, authenticator, presence, registry, metrics));
         let server = Server::bind(listen, app.clone())
             .with_context(|| format!("cannot listen on {listen}"))?;
-        Ok(Self { app, server, store_note })
+        Ok(Self { app, server, store_note, _engine: engine })
     }
 
     /// Where it listens.
@@ -87,58 +85,4 @@ fn new_id() -> String {
         .map(|letter| letter.to_ascii_lowercase())
         .take(GATEWAY_ID_LEN)
         .collect()
-}
-
-fn engine_config(settings: &Settings) -> Config {
-    Config {
-        heartbeat: settings.heartbeat,
-        ttl: settings.ttl,
-        grace: settings.grace,
-        last_seen: settings.last_seen,
-        watch_len_max: settings.max_watch as usize,
-        ..Config::default()
-    }
-}
-
-async fn open_store(
-    settings: &Settings,
-    config: &Config,
-    gateway: &str,
-) -> Result<(Opened, String)> {
-    match &settings.store {
-        Store::Embedded => {
-            let opened = EmbeddedHub::new(config.clone()).open(gateway);
-            Ok((opened, "in this process".to_owned()))
-        }
-        Store::Redis(url) => {
-            let options = RedisOptions {
-                url: url.expose().to_owned(),
-                tls: settings.redis_tls.clone(),
-                prefix: settings.prefix.clone(),
-                gateway: gateway.to_owned(),
-                config: config.clone(),
-            };
-            let (opened, report) =
-                redis::open(options).await.with_context(|| format!("cannot use {url}"))?;
-            Ok((opened, describe(&report)))
-        }
-    }
-}
-
-fn describe(report: &StartupReport) -> String {
-    let servers = match report.mode {
-        Mode::Standalone => "one server".to_owned(),
-        Mode::Sentinel => "one server, named by sentinels".to_owned(),
-        Mode::Cluster { primaries } => format!("a cluster of {primaries} primaries"),
-    };
-    let events = match &report.keyspace_events {
-        KeyspaceEvents::AlreadyOn => "expired events were on",
-        KeyspaceEvents::TurnedOn => "expired events turned on",
-        KeyspaceEvents::Refused { .. } => "expired events off (see the warning)",
-    };
-    let channels = match report.pubsub {
-        PubSub::Plain => "one channel",
-        PubSub::Sharded => "sharded channels",
-    };
-    format!("Redis {}, {servers}, {channels}, {events}", report.version)
 }

@@ -6,6 +6,7 @@
 pub mod logs;
 pub mod settings;
 
+mod engine;
 mod gateway;
 mod server;
 

@@ -22,14 +22,20 @@ const SETTLE_TRIES: usize = 3;
 /// Reads any number of users, in the order asked, in concurrent calls.
 ///
 /// Of whom there is no trace is asked again once it is certain that the store has not just lost it: one that restarted
-/// empty is told of living users within a moment.
-pub(crate) async fn read(core: &Core, users: &[UserId]) -> Result<Vec<Standing>, StoreError> {
+/// empty is told of living users within a moment. `turn` is given up when the store has answered for the first time.
+pub(crate) async fn read<Turn>(
+    core: &Core,
+    users: &[UserId],
+    turn: Turn,
+) -> Result<Vec<Standing>, StoreError> {
+    let mut turn = Some(turn);
     let mut standings = vec![None; users.len()];
     let mut open: Vec<usize> = (0..users.len()).collect();
     for _ in 0..SETTLE_TRIES {
         let asked = Instant::now();
         let batch: Vec<UserId> = open.iter().map(|place| users[*place].clone()).collect();
         let answers = open.iter().copied().zip(ask(core, &batch).await?);
+        drop(turn.take());
         let (untraced, traced): (Vec<_>, Vec<_>) =
             answers.partition(|(_, standing)| standing.view.is_no_trace());
         for (place, standing) in traced {

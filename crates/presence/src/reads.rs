@@ -11,14 +11,14 @@ use futures::StreamExt;
 use futures::stream::FuturesUnordered;
 use parking_lot::Mutex;
 use presence_protocol::UserId;
-use tokio::sync::{Notify, oneshot};
+use tokio::sync::{Notify, Semaphore, SemaphorePermit, oneshot};
 
 use crate::engine::Core;
 use crate::reading::read;
 use crate::store::{BATCH_LEN_MAX, Standing, StoreError};
 
-/// Enough to keep the store busy while an answer is on its way; what comes meanwhile goes together.
-const IN_FLIGHT_MAX: usize = 4;
+/// So many calls at once keep the store busy while an answer is on its way; what comes meanwhile goes together.
+const CALLS_MAX: usize = 2;
 
 /// Where reads wait to be asked together.
 #[derive(Default)]
@@ -60,23 +60,26 @@ impl Reads {
 
 /// Asks for what waits, for as long as the engine lives.
 pub(crate) async fn run(core: Arc<Core>) {
-    let mut in_flight = FuturesUnordered::new();
+    let turns = Semaphore::new(CALLS_MAX);
+    let mut answers = FuturesUnordered::new();
     loop {
-        while in_flight.len() < IN_FLIGHT_MAX
+        while let Ok(turn) = turns.try_acquire()
             && let Some(batch) = core.reads.take_batch()
         {
-            in_flight.push(answer(&core, batch));
+            answers.push(answer(&core, batch, turn));
         }
         tokio::select! {
-            Some(()) = in_flight.next() => {}
+            Some(()) = answers.next() => {}
             () = core.reads.arrived.notified() => {}
+            // One that was answered may still wait for other things.
+            Ok(_) = turns.acquire(), if turns.available_permits() == 0 => {}
         }
     }
 }
 
-async fn answer(core: &Core, batch: Vec<Waiting>) {
+async fn answer(core: &Core, batch: Vec<Waiting>, turn: SemaphorePermit<'_>) {
     let users: Vec<UserId> = batch.iter().flat_map(|asked| &asked.users).cloned().collect();
-    match read(core, &users).await {
+    match read(core, &users, turn).await {
         Ok(standings) => {
             let mut standings = standings.into_iter();
             for Waiting { users, answer } in batch {

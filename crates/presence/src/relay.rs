@@ -130,7 +130,7 @@ fn confirm_due(core: &Arc<Core>) {
 /// Asks the store once more about users whose loss is due, until it answers: nobody is offline until that is known.
 pub(crate) async fn confirm(core: Arc<Core>, users: Vec<UserId>) {
     for batch in users.chunks(BATCH_LEN_MAX) {
-        while let Err(error) = read(&core, batch).await {
+        while let Err(error) = read(&core, batch, ()).await {
             debug!(%error, users = batch.len(), "a due offline waits until the store confirms it");
             core.health.wait_for_store(RETRY_PAUSE, Duration::from_secs(1)).await;
         }
