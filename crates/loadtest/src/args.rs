@@ -11,6 +11,7 @@ use crate::local::args::LocalArgs;
 use crate::observe::Targets;
 use crate::report::args::{CompareArgs, PageArgs};
 use crate::scenario::{Notation, Rate, Time};
+use crate::sim::args::SimArgs;
 use crate::verify::args::VerifyArgs;
 
 /// Load tester for the presence gateway.
@@ -29,6 +30,7 @@ pub(crate) enum Command {
     Worker(WorkerArgs),
     Local(Box<LocalArgs>),
     Verify(VerifyArgs),
+    Sim(SimArgs),
     Compare(CompareArgs),
     Page(PageArgs),
 }

@@ -7,7 +7,6 @@ mod crew;
 mod merge;
 mod progress;
 mod shares;
-mod summary;
 
 use std::process::exit;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};

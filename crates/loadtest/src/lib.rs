@@ -8,9 +8,9 @@
 //! Read in this order: `args`, `scenario`, `contacts` and `plan` (what to do, and whether this
 //! machine can), `coordinator` (who does it), `wire` (what is said between processes), `worker`
 //! (does it), `sources`, `ledger` (what is true), `measures` (what happened), `report` (what is told
-//! of it), and `observe`, with `process` and `fetch` (looks at the servers meanwhile). `local` starts
-//! what it loads. `verify` is the other command: the promise check, with its own guide, and with
-//! `dial` and `tally`.
+//! of it), and `observe`, with `process` and `fetch` (looks at the servers meanwhile). `local`, `sim`
+//! and `verify` are the other commands, each with its own guide: a run that starts what it loads, the
+//! simulation without sockets, and the promise check, which has `dial`; both count in `tally`.
 
 pub mod args;
 mod contacts;
@@ -38,6 +38,8 @@ mod local;
 
 mod dial;
 mod tally;
+
+mod sim;
 mod verify;
 
 use std::fs::{self, File};
@@ -58,6 +60,7 @@ pub fn execute(cli: Cli) -> Result<ExitCode> {
         Command::Worker(args) => worker::work(&args),
         Command::Local(args) => local::local(&args),
         Command::Verify(args) => verify::verify(&args),
+        Command::Sim(args) => sim::simulate(&args),
         Command::Compare(args) => {
             print!("{}", compare::compare(&args.before, &args.after)?);
             Ok(ExitCode::SUCCESS)

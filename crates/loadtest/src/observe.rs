@@ -9,6 +9,8 @@ mod processes;
 mod redis;
 mod series;
 
+pub(crate) use redis::info::Info;
+
 use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
 use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};

@@ -22,13 +22,24 @@ impl Usage {
         };
         let rss = parse_rss(&read("status")?).context("no VmRSS in /proc/PID/status")?;
         let ticks = parse_cpu_ticks(&read("stat")?).context("no times in /proc/PID/stat")?;
-        let cpu_secs = ticks as f64 / rustix::param::clock_ticks_per_second() as f64;
-        Ok(Self { rss, cpu_secs })
+        Ok(Self { rss, cpu_secs: secs(ticks) })
     }
 
     pub(crate) fn of_this_process() -> Result<Self> {
         Self::of(std::process::id())
     }
+}
+
+/// CPU time of this process's first thread.
+pub(crate) fn first_thread_cpu_secs() -> Result<f64> {
+    let path = format!("/proc/self/task/{}/stat", std::process::id());
+    let stat = fs::read_to_string(&path).with_context(|| format!("reading {path}"))?;
+    let ticks = parse_cpu_ticks(&stat).with_context(|| format!("no times in {path}"))?;
+    Ok(secs(ticks))
+}
+
+fn secs(cpu_ticks: u64) -> f64 {
+    cpu_ticks as f64 / rustix::param::clock_ticks_per_second() as f64
 }
 
 fn parse_rss(status: &str) -> Option<u64> {

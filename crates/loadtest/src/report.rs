@@ -9,9 +9,12 @@ pub(crate) mod names;
 mod promises;
 #[cfg(test)]
 mod sample;
+mod summary;
 mod table;
 mod verdict;
 pub(crate) mod written;
+
+pub(crate) use table::{LATENESS_WORTH_A_WORD_MS, write_kinds};
 
 use std::collections::BTreeMap;
 

@@ -1,4 +1,4 @@
-//! Counters that many tasks write to; the promise check's.
+//! Counters that many tasks write to; the promise check's and the simulation's.
 
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicU64, Ordering};

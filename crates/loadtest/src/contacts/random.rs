@@ -1,5 +1,5 @@
-//! Everybody watches the same number of random others: the promise check's choice, and the model
-//! `fixed` of a run.
+//! Everybody watches the same number of random others: the choice of the promise check and the
+//! simulation, and the model `fixed` of a run.
 
 use std::collections::HashSet;
 

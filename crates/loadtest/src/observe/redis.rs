@@ -1,5 +1,7 @@
 //! Redis as it tells of itself: `INFO`, over a plain connection that is kept open.
 
+pub(crate) mod info;
+
 use std::collections::BTreeMap;
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::TcpStream;
@@ -11,6 +13,7 @@ use http::Uri;
 use super::series::{Growing, Series};
 use super::{Answers, Source};
 use crate::fetch;
+use info::Info;
 
 const PORT: u16 = 6379;
 
@@ -138,26 +141,6 @@ impl Server {
     }
 }
 
-/// The answer to INFO.
-struct Info(String);
-
-impl Info {
-    /// A field; nothing where this server has none.
-    fn number(&self, field: &str) -> f64 {
-        let values = self.0.lines().filter_map(|line| line.split_once(':'));
-        let mut values = values.filter(|(name, _)| *name == field);
-        values.next().and_then(|(_, value)| value.trim().parse().ok()).unwrap_or(0.0)
-    }
-
-    fn rss(&self) -> u64 {
-        self.number("used_memory_rss") as u64
-    }
-
-    fn cpu_secs(&self) -> f64 {
-        self.number("used_cpu_sys") + self.number("used_cpu_user")
-    }
-}
-
 /// The URL without its password.
 fn named(url: &Uri) -> String {
     format!("redis://{}:{}", url.host().unwrap_or_default(), url.port_u16().unwrap_or(PORT))
@@ -194,7 +177,7 @@ fn info(connection: &mut BufReader<TcpStream>) -> Result<Info> {
     ensure!(len <= ANSWER_LEN_MAX, "INFO: an answer of {len} bytes");
     let mut text = vec![0; len + "\r\n".len()];
     connection.read_exact(&mut text)?;
-    Ok(Info(String::from_utf8_lossy(&text).into_owned()))
+    Ok(Info::from(String::from_utf8_lossy(&text).into_owned()))
 }
 
 fn send(connection: &mut BufReader<TcpStream>, words: &[&str]) -> Result<()> {

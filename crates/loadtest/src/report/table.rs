@@ -7,7 +7,7 @@ use super::{CONNECTING, Distribution, Ending, Footprint, OPEN, PLANNED, Report};
 use crate::measures::{Count, Timing};
 
 /// When the tester itself was this late, its other numbers are not the server's alone.
-const LATENESS_WORTH_A_WORD_MS: f64 = 20.0;
+pub(crate) const LATENESS_WORTH_A_WORD_MS: f64 = 20.0;
 
 impl Report {
     /// The whole report in lines.
@@ -161,7 +161,11 @@ fn write_some(text: &mut String, title: &str, counts: &[(u64, &str)]) -> fmt::Re
     writeln!(text, "{title:<14}{}", some.join(", "))
 }
 
-fn write_kinds(text: &mut String, title: &str, kinds: &BTreeMap<String, u64>) -> fmt::Result {
+pub(crate) fn write_kinds(
+    text: &mut String,
+    title: &str,
+    kinds: &BTreeMap<String, u64>,
+) -> fmt::Result {
     if kinds.is_empty() {
         return Ok(());
     }

@@ -3,8 +3,8 @@
 use hdrhistogram::Histogram;
 use hdrhistogram::iterators::IterationValue;
 
+use super::{Brief, Distribution};
 use crate::measures::Timing;
-use crate::report::{Brief, Distribution};
 
 /// So many points for each halving of the rest of a distribution.
 const CURVE_TICKS: u32 = 4;
@@ -14,7 +14,7 @@ fn ms(us: u64) -> f64 {
 }
 
 impl Brief {
-    pub(super) fn of(histogram: &Histogram<u64>) -> Self {
+    pub(crate) fn of(histogram: &Histogram<u64>) -> Self {
         Self {
             count: histogram.len(),
             p50_ms: ms(histogram.value_at_quantile(0.5)),
@@ -25,7 +25,7 @@ impl Brief {
 }
 
 impl Distribution {
-    pub(super) fn of(timing: Timing, histogram: &Histogram<u64>) -> Self {
+    pub(crate) fn of(timing: Timing, histogram: &Histogram<u64>) -> Self {
         let at = |quantile| ms(histogram.value_at_quantile(quantile));
         let points = histogram.iter_quantiles(CURVE_TICKS);
         let point = |point: IterationValue<u64>| {

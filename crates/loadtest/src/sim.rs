@@ -1,0 +1,54 @@
+//! The simulation: virtual sessions without sockets, driven straight into presence engines and a real
+//! Redis, to see what the way from a heartbeat to the store costs by itself.
+//!
+//! What a socket does to a session is done by calls: it joins, is heard, is asked for its frames, and
+//! ends. One loop does that for all of them, and must stay cheaper than what it drives: there is no
+//! task, timer or channel for a session here.
+//!
+//! Read in this order: `args` and `plan` (what to do), `rhythm` (when), `gateways` and `crowd` (the
+//! engines, and who sits in them), `seen` (what their clients are told), `set_ex` (the same
+//! heartbeats without engines, to compare), `meter` (what that took), `stages` (one after the other),
+//! `progress` and `report`.
+
+pub(crate) mod args;
+mod plan;
+
+mod rhythm;
+
+mod crowd;
+mod gateways;
+mod seen;
+mod set_ex;
+
+mod meter;
+mod tally;
+
+mod stages;
+
+mod progress;
+mod report;
+
+use std::process::ExitCode;
+
+use anyhow::{Context, Result};
+use presence_testkit::RedisServer;
+
+use args::SimArgs;
+use plan::Plan;
+
+/// Simulates; fails when anybody who was online was shown or read offline, or a session was ended.
+pub(crate) fn simulate(args: &SimArgs) -> Result<ExitCode> {
+    let plan = Plan::of(args)?;
+    let own_server = args.redis_url.is_none().then(RedisServer::start);
+    let url = own_server.as_ref().map(RedisServer::url).or_else(|| args.redis_url.clone());
+    let url = url.context("no Redis")?;
+    let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build()?;
+    let report = runtime.block_on(stages::run(&plan, &url));
+    runtime.shutdown_background();
+    let report = report?;
+    print!("{}", report.table());
+    if let Some(path) = &args.json {
+        crate::write_json(&report, path).with_context(|| format!("writing {}", path.display()))?;
+    }
+    Ok(if report.is_clean() { ExitCode::SUCCESS } else { ExitCode::FAILURE })
+}

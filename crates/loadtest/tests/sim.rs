@@ -1,0 +1,75 @@
+//! The simulation with few sessions against a Redis of its own: its numbers add up, and what cannot be
+//! simulated is refused before anything is started. Needs `redis-server`.
+
+use std::process::{Command, Output};
+
+use presence_testkit::RedisServer;
+use serde_json::Value;
+
+fn sim(args: &[&str]) -> Output {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_presence-loadtest"));
+    command.arg("sim").args(args).output().expect("it runs")
+}
+
+fn simulated(args: &[&str]) -> Value {
+    let folder = tempfile::tempdir().expect("a folder");
+    let file = folder.path().join("report.json");
+    let json = format!("--json={}", file.display());
+    let output = sim(&[args, &[&json]].concat());
+    let stdout = String::from_utf8_lossy(&output.stdout);
+    let stderr = String::from_utf8_lossy(&output.stderr);
+    assert!(output.status.success(), "{stdout}\n{stderr}");
+    assert!(stdout.contains("Nobody who was online was shown offline"), "{stdout}");
+    assert!(stderr.contains("joined 2000/2000"), "{stderr}");
+    let report = std::fs::read(file).expect("a report");
+    serde_json::from_slice(&report).expect("the report is JSON")
+}
+
+/// Slow enough for a busy machine.
+const SMALL: [&str; 4] = ["--sessions=2000", "--heartbeat=1s", "--ttl=10s", "--duration=3s"];
+
+#[test]
+fn two_thousand_sessions_that_come_and_go_are_heard_and_never_shown_offline_falsely() {
+    let more = ["--gateways=2", "--grace=500ms", "--watch=5", "--churn=20/s"];
+    let report = simulated(&[&SMALL[..], &more].concat());
+    let number = |of: &str, name: &str| report[of][name].as_u64().expect("a number");
+    let moves = number("presence", "moves");
+    assert!(moves > 0 && moves.is_multiple_of(2), "who left came back: {report}");
+    assert_eq!(number("presence", "transitions_heard"), 2 * moves, "each gateway hears each");
+    // Everybody was told of five users at first, and again when it came back.
+    assert!(number("presence", "told") >= 5 * (2_000 + moves / 2), "{report}");
+    assert!(number("heartbeats", "given") > 0, "{report}");
+    for cost in [&report["redis"], &report["process"]] {
+        assert!(cost["cpu_us_per_heartbeat"].as_f64() > Some(0.0), "{report}");
+        assert!(cost["bytes_per_user"].as_f64() > Some(0.0), "{report}");
+    }
+    let sent = report["commands_sent_per_heartbeat"].as_f64();
+    assert!(sent > Some(0.0) && sent < Some(1.0), "heartbeats share calls: {report}");
+}
+
+#[test]
+fn the_same_heartbeats_without_an_engine_cost_a_command_each() {
+    let server = RedisServer::start();
+    let report =
+        simulated(&[&SMALL[..], &["--path=set-ex", "--redis-url", &server.url()]].concat());
+    let sent = report["commands_sent_per_heartbeat"].as_f64();
+    assert!(sent > Some(0.95) && sent < Some(1.05), "{report}");
+    assert_eq!(server.cli(&["DBSIZE"]), "2000");
+}
+
+#[test]
+fn what_cannot_be_simulated_is_refused_with_the_argument_named() {
+    let table = [
+        (["--sessions=20", "--watch=20"], "--watch 20"),
+        (["--heartbeat=2s", "--ttl=3s"], "--ttl"),
+        (["--sessions=100", "--churn=11/s"], "--churn 11/s"),
+        (["--path=set-ex", "--churn=1/s"], "--path set-ex"),
+        (["--redis-url=redis-cluster://127.0.0.1:7000", "--watch=1"], "--redis-url"),
+    ];
+    for (args, named) in table {
+        let output = sim(&args);
+        let stderr = String::from_utf8_lossy(&output.stderr);
+        assert_eq!(output.status.code(), Some(2), "{args:?}: {stderr}");
+        assert!(stderr.contains(named), "{args:?}: {stderr}");
+    }
+}
