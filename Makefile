@@ -5,7 +5,7 @@ CARGO ?= cargo
 ARGS ?=
 
 .DEFAULT_GOAL := help
-.PHONY: help run test setup lint cargo-test
+.PHONY: help run test bench setup lint cargo-test
 
 help: ## List the commands
 	@grep -hE '^[a-z]+:.*## ' $(MAKEFILE_LIST) | awk -F ':.*## ' '{ printf "make %-8s %s\n", $$1, $$2 }'
@@ -14,6 +14,11 @@ run: ## Build and start a gateway with its demo page, on this machine alone
 	$(CARGO) run --release --locked --package presence-gateway --bin presence-gateway -- --dev $(ARGS)
 
 test: setup lint cargo-test ## Check the format, the lints and every test
+
+# Each crate has one bench, and ARGS chooses among them, as in: make bench ARGS=wheel
+bench: ## Measure the codec and the engine's own work
+	$(CARGO) bench --locked --package presence-protocol --bench codec -- $(ARGS)
+	$(CARGO) bench --locked --package presence --bench engine -- $(ARGS)
 
 setup: ## Install what the tests need and this machine lacks
 	@scripts/setup

@@ -1,5 +1,5 @@
-//! What tests and the promise check need and a gateway does not: a Redis of their own, servers and links that misbehave,
-//! and waiting without sleeps.
+//! What tests, the promise check and the simulation need and a gateway does not: a Redis of their own, servers and links
+//! that misbehave, and waiting without sleeps.
 //!
 //! Everything here panics with a sentence when it fails, and ends with the test process, however that ends.
 

@@ -80,7 +80,6 @@ impl<'a> Crowd<'a> {
             self.turn().await;
             for index in first..sessions.min(first + JOINS_PER_TURN) {
                 self.enter(index, Instant::now());
-                self.tally.joined.add(1);
             }
         }
         let gateways = self.gateways;

@@ -33,6 +33,8 @@ struct Gateway {
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Counters {
     pub(crate) heartbeats: u64,
+    /// Users told to the store, each time they are.
+    pub(crate) claims: u64,
     pub(crate) claims_waiting: u64,
     /// Changes of users, heard from the store.
     pub(crate) transitions: u64,
@@ -125,6 +127,7 @@ impl Counters {
             let Some((name, value)) = line.rsplit_once(' ') else { continue };
             let counter = match name.split_once('{').map_or(name, |(name, _)| name) {
                 "heartbeats_total" => &mut self.heartbeats,
+                "claims_total" => &mut self.claims,
                 "claims_waiting" => &mut self.claims_waiting,
                 "transitions_total" => &mut self.transitions,
                 "rejoins_total" => &mut self.rejoins,
@@ -139,6 +142,7 @@ impl Counters {
     pub(crate) fn since(&self, earlier: &Self) -> Self {
         Self {
             heartbeats: self.heartbeats - earlier.heartbeats,
+            claims: self.claims - earlier.claims,
             claims_waiting: self.claims_waiting,
             transitions: self.transitions - earlier.transitions,
             rejoins: self.rejoins - earlier.rejoins,

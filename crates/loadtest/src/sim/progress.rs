@@ -18,7 +18,7 @@ pub(crate) async fn show(
     plan: &Plan,
     tally: &Tally,
     meter: &Meter,
-    waiting: impl Fn() -> u64,
+    told_to_store: impl Fn() -> u64,
 ) -> Error {
     let bar = stderr().is_terminal().then(|| bar(plan));
     let start = Instant::now();
@@ -31,7 +31,7 @@ pub(crate) async fn show(
             Ok(reading) => Moment { reading, beats: tally.beats.get() },
             Err(error) => return error,
         };
-        let joined = tally.joined.get().saturating_sub(waiting());
+        let joined = told_to_store().min(plan.sessions.into());
         if let Some(last) = last.replace(now) {
             let line = line(plan, tally, joined, &now, &last);
             match &bar {

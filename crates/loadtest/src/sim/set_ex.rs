@@ -45,7 +45,7 @@ impl<'a> Keys<'a> {
     pub(crate) async fn join_all(&self) -> Result<()> {
         for names in self.names.chunks(JOINS_PER_CALL) {
             self.set(names.iter()).await?;
-            self.tally.joined.add(names.len() as u64);
+            self.tally.keys_set.add(names.len() as u64);
         }
         Ok(())
     }

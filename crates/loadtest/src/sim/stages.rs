@@ -48,19 +48,19 @@ pub(crate) async fn run(plan: &Plan, url: &str) -> Result<Report> {
         Path::Engine => {
             let empty = meter.read().await?;
             let gateways = Gateways::open(plan, url).await?;
-            let waiting = || gateways.counters().claims_waiting;
+            let told_to_store = || gateways.counters().claims;
             select! {
                 biased;
                 _ = ctrl_c() => bail!("stopped before it was done"),
                 findings = with_engines(plan, &gateways, &meter, &tally, empty) => findings?,
-                ended = progress::show(plan, &tally, &meter, waiting) => bail!(ended),
+                ended = progress::show(plan, &tally, &meter, told_to_store) => bail!(ended),
             }
         }
         Path::SetEx => select! {
             biased;
             _ = ctrl_c() => bail!("stopped before it was done"),
             findings = with_set_ex(plan, url, &meter, &tally) => findings?,
-            ended = progress::show(plan, &tally, &meter, || 0) => bail!(ended),
+            ended = progress::show(plan, &tally, &meter, || tally.keys_set.get()) => bail!(ended),
         },
     };
     Ok(Report::of(plan, &tally, &findings))

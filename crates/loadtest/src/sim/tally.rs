@@ -15,8 +15,8 @@ const LATENESS_MAX_US: u64 = 120_000_000;
 /// Everything that is counted.
 #[derive(Debug, Default)]
 pub(crate) struct Tally {
-    /// Users who joined; the store may not know of all of them yet.
-    pub(crate) joined: Count,
+    /// Keys that were set at first, without an engine.
+    pub(crate) keys_set: Count,
     /// Heartbeats that came due and were given.
     pub(crate) beats: Count,
     /// Watches that were answered or refused.
