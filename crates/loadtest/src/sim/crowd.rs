@@ -15,6 +15,7 @@ use std::time::Duration;
 
 use presence::{Request, Session, Work};
 use tokio::select;
+use tokio::task::yield_now;
 use tokio::time::{Instant, sleep_until};
 
 use crate::sim::gateways::Gateways;
@@ -92,7 +93,7 @@ impl<'a> Crowd<'a> {
             return;
         }
         for index in 0..self.plan.sessions {
-            while u64::from(index) - self.tally.watching.get() >= WATCHES_OPEN_MAX {
+            while u64::from(index).saturating_sub(self.tally.watching.get()) >= WATCHES_OPEN_MAX {
                 self.turn().await;
             }
             self.watch(index);
@@ -135,12 +136,17 @@ impl<'a> Crowd<'a> {
     async fn turn(&mut self) {
         sleep_until(self.next_turn).await;
         let now = Instant::now();
-        self.tally.lateness.record(now - self.next_turn);
+        let late = now - self.next_turn;
+        self.tally.lateness.record(late);
         self.next_turn += TURN;
         self.beat(now);
         self.move_some(now);
         for index in self.knocks.take() {
             self.answer(index);
+        }
+        if late > TURN {
+            // The next turn is due already; whoever else runs on this thread would not get one.
+            yield_now().await;
         }
     }
 
