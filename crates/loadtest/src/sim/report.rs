@@ -46,6 +46,7 @@ pub(crate) struct Report {
 #[derive(Debug, Serialize)]
 pub(crate) struct Heartbeats {
     pub(crate) planned: u64,
+    /// More than planned, as a session that was asked by a Ping answers as well.
     pub(crate) given: u64,
     pub(crate) per_sec: f64,
 }
@@ -202,12 +203,12 @@ mod tests {
     fn the_table_holds_the_numbers() {
         let table = report().table();
         for part in [
-            "1000000 sessions on 2 gateways, a heartbeat every 10s, TTL 30s, through the engine",
+            "sessions 1000000, gateways 2, a heartbeat every 10s, TTL 30s, through the engine",
             "in 20.0 s, 50000 a second",
             "100000 a second for 60.0 s: 5999990 of 6000000 planned",
             "21.5               2.150           321",
             "0.00140 sent for a heartbeat, 0.4600 run",
-            "1200 comings and goings, 2400 heard by 2 gateways",
+            "1200 comings and goings, 2400 heard by all gateways together",
             "Nobody who was online was shown offline.",
         ] {
             assert!(table.contains(part), "{part} is not in\n{table}");
