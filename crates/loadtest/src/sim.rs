@@ -39,9 +39,13 @@ use plan::Plan;
 /// Simulates; fails when anybody who was online was shown or read offline, or a session was ended.
 pub(crate) fn simulate(args: &SimArgs) -> Result<ExitCode> {
     let plan = Plan::of(args)?;
-    let own_server = args.redis_url.is_none().then(RedisServer::start);
-    let url = own_server.as_ref().map(RedisServer::url).or_else(|| args.redis_url.clone());
-    let url = url.context("no Redis")?;
+    let own_server;
+    let url = if let Some(url) = &args.redis_url {
+        url.clone()
+    } else {
+        own_server = RedisServer::start();
+        own_server.url()
+    };
     let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build()?;
     let report = runtime.block_on(stages::run(&plan, &url));
     runtime.shutdown_background();
