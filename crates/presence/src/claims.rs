@@ -1,7 +1,7 @@
 //! Claims: what this gateway has yet to tell the store about its users.
 //!
 //! Joins and leaves are gathered with no fixed wait: an idle gateway sends at once, a busy one gathers the next batch
-//! while the last is in flight. Only the latest matters for each user, so that what waits while the store is away is
+//! while the last is in flight, and in a large deployment for a little longer. Only the latest matters for each user, so that what waits while the store is away is
 //! bounded by the number of users.
 
 #[cfg(test)]
@@ -15,6 +15,7 @@ use std::time::Duration;
 use parking_lot::Mutex;
 use presence_protocol::UserId;
 use tokio::sync::Notify;
+use tokio::time::{Instant, sleep_until};
 use tracing::warn;
 
 use crate::clock::Tick;
@@ -23,6 +24,10 @@ use crate::store::{BATCH_LEN_MAX, Cause, Claim};
 
 const RETRY_MIN: Duration = Duration::from_millis(50);
 const RETRY_MAX: Duration = Duration::from_secs(1);
+
+/// From one batch to the next, for each gateway besides this one. A batch is a message to every gateway, so that fifty of them
+/// would hear each other fifty times as often as one: this keeps all batches of all gateways under 500 a second.
+const PACE: Duration = Duration::from_millis(2);
 
 /// What waits to be told.
 #[derive(Default)]
@@ -97,6 +102,7 @@ impl Claims {
 pub(crate) async fn run(core: Arc<Core>) {
     loop {
         core.claims.arrived.notified().await;
+        let next = Instant::now() + PACE * (core.store.gateways() - 1);
         let mut rest = core.claims.take_all();
         while !rest.is_empty() {
             let mut batch = rest.split_off(rest.len().saturating_sub(BATCH_LEN_MAX));
@@ -112,6 +118,7 @@ pub(crate) async fn run(core: Arc<Core>) {
             }
         }
         core.claims.none_in_flight();
+        sleep_until(next).await;
     }
 }
 

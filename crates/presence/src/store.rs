@@ -60,6 +60,11 @@ pub trait Store: Send + Sync + 'static {
         false
     }
 
+    /// How many gateways live, as far as is known: each hears of every change.
+    fn gateways(&self) -> u32 {
+        1
+    }
+
     /// This gateway's id, as it stands in views.
     fn gateway(&self) -> &str;
 

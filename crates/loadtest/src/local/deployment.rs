@@ -12,6 +12,7 @@ use anyhow::{Context, Result, bail, ensure};
 use http::Uri;
 use indicatif::{ProgressBar, ProgressStyle};
 use presence_testkit::{KeptProcess, Scratch, free_port};
+use rustix::process::{Pid, setpriority_process};
 
 use crate::fetch;
 use crate::local::args::LocalArgs;
@@ -22,6 +23,10 @@ use crate::observe::Targets;
 const PATIENCE: Duration = Duration::from_mins(2);
 
 const LOOK: Duration = Duration::from_millis(20);
+
+/// Redis serves all gateways from one thread and has a core of its own where it is deployed. Among a hundred busy processes
+/// on few cores it would get as little as each of them.
+const REDIS_PRIORITY: i32 = -10;
 
 /// Opens the gateways' calls for a backend, which only this machine can reach.
 const API_KEY: &str = "local-0123456789abcdef";
@@ -159,6 +164,9 @@ fn start_redis(program: &Path, folder: &Path) -> Result<Server> {
         command
     };
     let server = Server::start(command, folder.join("redis.log"))?;
+    let pid = Pid::from_raw(server.process.pid().cast_signed());
+    // Where that is not allowed, Redis takes its turn like the others.
+    let _ = setpriority_process(pid, REDIS_PRIORITY);
     server.wait_until(|| fetch::connect(&uri("redis", server.addr, ""), server.addr.port()))?;
     Ok(server)
 }

@@ -189,6 +189,10 @@ impl Store for RedisStore {
         self.reach.has_stalled()
     }
 
+    fn gateways(&self) -> u32 {
+        self.scripts.leases.living()
+    }
+
     fn gateway(&self) -> &str {
         self.scripts.gateway()
     }

@@ -87,6 +87,8 @@ pub(super) struct Known {
     pub(super) away: Option<(u64, u64)>,
     /// Since when (µs, by the store's clock) the store remembers.
     pub(super) born_us: u64,
+    /// How many gateways have a lease that is not late.
+    living: u32,
     /// The store's clock (ms) at an instant of ours.
     clock: Option<(u64, Instant)>,
 }
@@ -136,6 +138,11 @@ impl Leases {
         self.state.lock().known.store_now_ms()
     }
 
+    /// How many gateways live: this one, if that is all that is known.
+    pub(super) fn living(&self) -> u32 {
+        self.state.lock().known.living.max(1)
+    }
+
     /// What the scripts are told of it.
     pub(super) fn known(&self) -> Known {
         self.state.lock().known.clone()
@@ -161,6 +168,7 @@ impl Leases {
             now_ms.saturating_sub(came_ms) < millis(NEWCOMER_TIME) && away_since_ms < came_ms;
         let was_away = back_ms > 0 && now_ms.saturating_sub(back_ms) < millis(REMEMBER);
         state.known = Known {
+            living: (leases.len() - late.len()) as u32,
             late,
             late_until_ms: now_ms + millis(self.late_after),
             good_until_ms: now_ms + millis(self.ttl.saturating_sub(self.late_after)),
