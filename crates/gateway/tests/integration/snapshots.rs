@@ -107,6 +107,7 @@ async fn the_snapshot_and_the_pushes_after_it_leave_no_gap(kind: Kind) {
         let addr = if number % 3 == 0 { house.here() } else { house.there() };
         watchers.push(Client::join(addr, format, "a").await);
     }
+    let mut last_told = vec![UserState::never_seen(user("nobody")); watchers.len()];
     for round in 0..10 {
         let name = format!("b{round}");
         let b = Client::join(house.here(), Format::Json, &name).await;
@@ -115,7 +116,7 @@ async fn the_snapshot_and_the_pushes_after_it_leave_no_gap(kind: Kind) {
             watcher.send(&ClientMessage::Watch { users: users([&name]), id: None });
         }
         b.bye().await;
-        for watcher in &mut watchers {
+        for (watcher, last) in watchers.iter_mut().zip(&mut last_told) {
             let (mut answered, mut state) = (false, UserState::never_seen(user(&name)));
             // Offline and never seen is from before the user came.
             while !answered || state.state.as_str() == "online" || state.since.is_none() {
@@ -127,10 +128,16 @@ async fn the_snapshot_and_the_pushes_after_it_leave_no_gap(kind: Kind) {
                     GatewayMessage::Presence { users } => users,
                     other => panic!("not expected: {other:?}"),
                 };
-                assert_eq!(names(&states), [&name]);
+                if names(&states) != [&name] {
+                    // What an answer told already may be pushed once more, and moves nothing.
+                    assert_eq!(names(&states), [last.user.as_str()], "in round {round}");
+                    assert_eq!(states[0].version, last.version);
+                    continue;
+                }
                 assert!(states[0].version >= state.version, "{states:?} follows {state:?}");
                 state.clone_from(&states[0]);
             }
+            *last = state;
         }
     }
 }

@@ -63,7 +63,8 @@ impl Views {
         // One more than the version, as a user who was never seen has version 0.
         let new = (version + 1) << 1 | u64::from(is_online);
         if new >> 1 <= old >> 1 {
-            return Change::Dropped;
+            let is_repeated = new == old;
+            return if is_repeated { Change::None } else { Change::Dropped };
         }
         self.states[at] = new;
         match (old & 1 == 1, is_online) {
@@ -84,6 +85,7 @@ mod tests {
         let table = [
             (3, 0, false, Change::None),
             (3, 5, true, Change::CameOnline),
+            (3, 5, true, Change::None),
             (3, 5, false, Change::Dropped),
             (3, 4, false, Change::Dropped),
             (3, 6, true, Change::None),
