@@ -5,6 +5,8 @@
 mod gateway;
 #[path = "run/liar.rs"]
 mod liar;
+#[path = "workspace/gateway.rs"]
+mod workspace;
 
 use std::fs;
 use std::path::Path;

@@ -2,25 +2,13 @@
 
 use std::io::{Read, Write};
 use std::net::{SocketAddr, TcpListener, TcpStream};
-use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
-use std::sync::LazyLock;
 use std::thread::sleep;
 use std::time::{Duration, Instant};
 
-const LIMIT: Duration = Duration::from_secs(30);
+use crate::workspace::GATEWAY;
 
-/// See `verify.rs`.
-static GATEWAY: LazyLock<PathBuf> = LazyLock::new(|| {
-    let own = Path::new(env!("CARGO_BIN_EXE_presence-loadtest"));
-    let beside = own.with_file_name("presence-gateway");
-    if !beside.is_file() {
-        let package = ["--package", "presence-gateway", "--bin", "presence-gateway"];
-        let built = Command::new(env!("CARGO")).args(["build", "--locked"]).args(package).status();
-        assert!(built.is_ok_and(|status| status.success()), "the gateway does not build");
-    }
-    beside
-});
+const LIMIT: Duration = Duration::from_secs(30);
 
 pub(crate) struct Gateway {
     process: Child,
