@@ -25,8 +25,9 @@ use crate::store::{BATCH_LEN_MAX, Cause, Claim};
 const RETRY_MIN: Duration = Duration::from_millis(50);
 const RETRY_MAX: Duration = Duration::from_secs(1);
 
-/// From one batch to the next, for each gateway besides this one. A batch is a message to every gateway, so that fifty of them
-/// would hear each other fifty times as often as one: this keeps all batches of all gateways under 500 a second.
+/// From one batch to the next, for each gateway besides this one; more under strain. A batch is a message to every gateway, so
+/// that fifty of them would hear each other fifty times as often as one: this keeps all batches of all gateways under 500 a
+/// second.
 const PACE: Duration = Duration::from_millis(2);
 
 /// What waits to be told.
@@ -102,7 +103,7 @@ impl Claims {
 pub(crate) async fn run(core: Arc<Core>) {
     loop {
         core.claims.arrived.notified().await;
-        let next = Instant::now() + PACE * (core.store.gateways() - 1);
+        let next = Instant::now() + core.strain.stretch(PACE * (core.store.gateways() - 1));
         let mut rest = core.claims.take_all();
         while !rest.is_empty() {
             let mut batch = rest.split_off(rest.len().saturating_sub(BATCH_LEN_MAX));

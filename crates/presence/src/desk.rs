@@ -5,7 +5,6 @@
 
 use std::collections::{HashMap, HashSet, VecDeque};
 use std::sync::Arc;
-use std::time::Duration;
 
 use bytes::Bytes;
 use parking_lot::Mutex;
@@ -22,10 +21,6 @@ use crate::watch::UserRef;
 
 /// The most requests that may wait for an earlier one of the same session.
 const QUEUE_LEN_MAX: usize = 16;
-
-/// While the store is away: how long until it is asked again, and how often is looked whether it is back.
-const STORE_PAUSE: Duration = Duration::from_millis(500);
-const STORE_LOOK: Duration = Duration::from_secs(1);
 
 /// What a client asks for.
 #[derive(Debug)]
@@ -92,7 +87,7 @@ async fn work(core: Arc<Core>, outbox: Arc<Outbox>, conn: ConnId, open: Open) {
     let mut next = Some(open);
     loop {
         if let Some(open) = next.take() {
-            finish(&core, &outbox, open).await;
+            finish(&core, &outbox, conn, open).await;
         }
         let mut queue = outbox.requests.lock();
         let Some(request) = queue.as_mut().and_then(|waiting| waiting.pop_front()) else {
@@ -220,7 +215,7 @@ fn begin_query(
     Some(open)
 }
 
-async fn finish(core: &Arc<Core>, outbox: &Arc<Outbox>, open: Open) {
+async fn finish(core: &Core, outbox: &Outbox, conn: ConnId, open: Open) {
     let (Open::Watch { unknown, .. } | Open::Query { unknown, .. }) = &open;
     let read = core.reads.ask(unknown.clone()).await;
     match (open, read) {
@@ -228,13 +223,13 @@ async fn finish(core: &Arc<Core>, outbox: &Arc<Outbox>, open: Open) {
         (open @ Open::Query { .. }, Ok(standings)) => answer_query(core, outbox, open, &standings),
         (open, Err(error)) => {
             debug!(%error, "a request could not be answered from the store");
-            refuse_unread(core, outbox, open);
+            refuse_unread(core, outbox, conn, open);
         }
     }
 }
 
 /// Whom a client watches it is told of all the same: of those who are known here now, of the others when they are.
-fn refuse_unread(core: &Arc<Core>, outbox: &Arc<Outbox>, open: Open) {
+fn refuse_unread(core: &Core, outbox: &Outbox, conn: ConnId, open: Open) {
     let message = "the store is out of reach; users that you watch stay watched, and their states follow when it is back";
     let (Open::Watch { id, .. } | Open::Query { id, .. }) = &open;
     refuse(outbox, ErrorCode::StoreUnavailable, message.to_owned(), id.clone());
@@ -243,21 +238,7 @@ fn refuse_unread(core: &Arc<Core>, outbox: &Arc<Outbox>, open: Open) {
             outbox.mark(*user);
         }
         if outbox.leave_unanswered(&core.table.unknown_among(&asked)) {
-            core.spawn(tell_when_known(core.clone(), outbox.clone()));
-        }
-    }
-}
-
-/// At most one of these runs for each session, and ends with it.
-async fn tell_when_known(core: Arc<Core>, outbox: Arc<Outbox>) {
-    loop {
-        core.health.wait_for_store(STORE_PAUSE, STORE_LOOK).await;
-        let users = outbox.unanswered();
-        let unknown = core.table.unknown_of(&users);
-        // Some may have become known meanwhile, since others asked.
-        let known = core.reads.ask(unknown).await.is_ok();
-        if users.is_empty() || known && !outbox.answer(&users) {
-            return;
+            core.unanswered.add([conn]);
         }
     }
 }

@@ -25,6 +25,8 @@ use crate::roster::{Effect, Roster};
 use crate::session::Session;
 use crate::store::bucket::BUCKETS;
 use crate::store::{Cause, Opened, Store, StoreError};
+use crate::strain::Strain;
+use crate::unanswered::{self, Unanswered};
 use crate::watch::WatchTable;
 use crate::wheel::Wheel;
 use crate::{relay, vouch, wheel};
@@ -59,12 +61,14 @@ pub(crate) struct Core {
     pub(crate) outboxes: Outboxes,
     pub(crate) roster: Roster,
     pub(crate) wheel: Wheel,
+    pub(crate) strain: Strain,
     pub(crate) claims: Claims,
     pub(crate) health: Health,
     pub(crate) grace: Mutex<Grace>,
     pub(crate) grace_changed: Notify,
     pub(crate) reconciler: Reconciler,
     pub(crate) reads: Reads,
+    pub(crate) unanswered: Unanswered,
     pub(crate) table: WatchTable,
     /// For how long a drain spreads reconnects, in ms; 0 while not draining.
     drain_spread_ms: AtomicU64,
@@ -83,12 +87,14 @@ impl Presence {
             outboxes: Outboxes::default(),
             roster: Roster::new(),
             wheel: Wheel::new(),
+            strain: Strain::default(),
             claims: Claims::default(),
             health: Health::default(),
             grace: Mutex::default(),
             grace_changed: Notify::new(),
             reconciler: Reconciler::default(),
             reads: Reads::default(),
+            unanswered: Unanswered::default(),
             table,
             drain_spread_ms: AtomicU64::new(0),
             tasks: Mutex::default(),
@@ -101,6 +107,7 @@ impl Presence {
         core.spawn(reconcile::run(core.clone()));
         core.spawn(reconcile::sweep(core.clone()));
         core.spawn(reads::run(core.clone()));
+        core.spawn(unanswered::run(core.clone()));
         Self { core }
     }
 
@@ -157,6 +164,7 @@ impl Presence {
         metrics.watched_users.set(users as i64);
         metrics.watches.set(watches as i64);
         metrics.claims_waiting.set(self.core.claims.len() as i64);
+        metrics.lag.set(self.core.strain.lag().as_secs_f64());
     }
 
     /// Sends all clients elsewhere: tells them to reconnect at a moment spread over `time`, closes them in batches in
@@ -205,7 +213,7 @@ impl Core {
         let now = self.clock.now();
         let outbox = Arc::new(Outbox::new(user, format, now));
         let conn = self.outboxes.insert(outbox.clone());
-        self.wheel.visit_at(conn, &outbox, now, now.after(self.config.heartbeat));
+        self.wheel.visit_at(conn, &outbox, now, now.after(wheel::silence_max(&self.config)));
         if self.roster.join(&outbox.user, conn, device, status, self.clock.real())
             == Effect::Changed
         {

@@ -13,6 +13,7 @@ mod clock;
 mod config;
 mod engine;
 mod metrics;
+mod strain;
 
 mod desk;
 mod roster;
@@ -30,6 +31,7 @@ mod reading;
 mod reads;
 mod reconcile;
 mod relay;
+mod unanswered;
 
 mod outbox;
 mod watch;

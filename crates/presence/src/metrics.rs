@@ -1,5 +1,6 @@
 //! What the engine counts, in Prometheus' form.
 
+use std::sync::atomic::AtomicU64;
 use std::time::Duration;
 
 use prometheus_client::encoding::EncodeLabelSet;
@@ -20,6 +21,7 @@ pub struct Metrics {
     pub(crate) watches: Gauge,
     pub(crate) claims_waiting: Gauge,
     pub(crate) degraded: Gauge,
+    pub(crate) lag: Gauge<f64, AtomicU64>,
     pub(crate) heartbeats: Counter,
     pub(crate) pings_sent: Counter,
     pub(crate) silent_deaths: Counter,
@@ -94,6 +96,12 @@ impl Metrics {
             m.claims_waiting.clone(),
         );
         registry.register("degraded", "1 while the store is out of reach", m.degraded.clone());
+        registry.register_with_unit(
+            "lag",
+            "How late timers fire, on average over a second: what this process lacks of CPU time",
+            Unit::Seconds,
+            m.lag.clone(),
+        );
         registry.register("heartbeats", "Signs of life heard from clients", m.heartbeats.clone());
         registry.register("pings_sent", "Pings sent to silent clients", m.pings_sent.clone());
         registry.register("silent_deaths", "Sessions ended by silence", m.silent_deaths.clone());

@@ -167,33 +167,29 @@ impl Outbox {
         Ok(answer)
     }
 
-    /// The store could not be asked about these watched users. True when there were none before.
+    /// The store could not be asked about these users. True when some of them are watched.
     pub(crate) fn leave_unanswered(&self, users: &[UserRef]) -> bool {
         let mut inner = self.inner.lock();
-        let were_none = inner.unanswered.is_empty();
         inner.unanswered.extend(users);
         inner.unanswered.sort_unstable();
         inner.unanswered.dedup();
         inner.drop_unwatched();
-        were_none && !inner.unanswered.is_empty()
+        !inner.unanswered.is_empty()
     }
 
     pub(crate) fn unanswered(&self) -> Vec<UserRef> {
         self.inner.lock().unanswered.clone()
     }
 
-    /// These users are known now, and told. True when others are left.
-    pub(crate) fn answer(&self, known: &[UserRef]) -> bool {
-        let mut more = false;
+    /// These users are known now, and told.
+    pub(crate) fn answer(&self, known: &[UserRef]) {
         self.wake_after(|inner| {
             for user in known {
                 inner.mark(*user);
             }
             inner.unanswered.retain(|user| known.binary_search(user).is_err());
             inner.unanswered.shrink_to_fit();
-            more = !inner.unanswered.is_empty();
         });
-        more
     }
 
     /// Ends the session: nothing but its close frame is sent any more. Answers the watch list, which is to be given up;

@@ -6,19 +6,25 @@
 
 use std::collections::VecDeque;
 use std::sync::Arc;
+use std::time::Duration;
 
 use futures::StreamExt;
 use futures::stream::FuturesUnordered;
 use parking_lot::Mutex;
 use presence_protocol::UserId;
 use tokio::sync::{Notify, Semaphore, SemaphorePermit, oneshot};
+use tokio::time::Instant;
 
 use crate::engine::Core;
+use crate::health::Health;
 use crate::reading::read;
 use crate::store::{BATCH_LEN_MAX, Standing, StoreError};
 
 /// So many calls at once keep the store busy while an answer is on its way; what comes meanwhile goes together.
 const CALLS_MAX: usize = 2;
+
+/// Whoever waited for so long when a call fails is not kept waiting for the next.
+const WAIT_MAX: Duration = Duration::from_secs(1);
 
 /// Where reads wait to be asked together.
 #[derive(Default)]
@@ -28,6 +34,7 @@ pub(crate) struct Reads {
 }
 
 struct Waiting {
+    since: Instant,
     users: Vec<UserId>,
     answer: oneshot::Sender<Result<Vec<Standing>, StoreError>>,
 }
@@ -39,9 +46,19 @@ impl Reads {
             return Ok(Vec::new());
         }
         let (answer, answered) = oneshot::channel();
-        self.waiting.lock().push_back(Waiting { users, answer });
+        self.waiting.lock().push_back(Waiting { since: Instant::now(), users, answer });
         self.arrived.notify_one();
         answered.await.unwrap_or_else(|_| Err(StoreError::Unreachable("it was closed".to_owned())))
+    }
+
+    /// Those to whom a failed call is answer enough. While the store is out of reach all are to be told soon; when it is
+    /// only busy, the next call may well succeed.
+    fn take_discouraged(&self, health: &Health) -> Vec<Waiting> {
+        let mut waiting = self.waiting.lock();
+        let is_patient = |next: &Waiting| health.is_fine() && next.since.elapsed() < WAIT_MAX;
+        // They wait in the order in which they came.
+        let patient = waiting.iter().position(is_patient).unwrap_or(waiting.len());
+        waiting.drain(..patient).collect()
     }
 
     /// The next that go together: a full batch, or as many as there are. None when there are none.
@@ -82,14 +99,13 @@ async fn answer(core: &Core, batch: Vec<Waiting>, turn: SemaphorePermit<'_>) {
     match read(core, &users, turn).await {
         Ok(standings) => {
             let mut standings = standings.into_iter();
-            for Waiting { users, answer } in batch {
+            for Waiting { users, answer, .. } in batch {
                 // A call for the backend that was given up needs no answer.
                 let _ = answer.send(Ok(standings.by_ref().take(users.len()).collect()));
             }
         }
         Err(error) => {
-            // Those behind would wait as long for as little, and are to be told soon.
-            let behind = std::mem::take(&mut *core.reads.waiting.lock());
+            let behind = core.reads.take_discouraged(&core.health);
             for Waiting { answer, .. } in batch.into_iter().chain(behind) {
                 let _ = answer.send(Err(error.clone()));
             }

@@ -89,7 +89,7 @@ pub(crate) async fn sweep(core: Arc<Core>) {
             let is_last = batch.len() < BATCH_LEN_MAX;
             pass(&core, iter::once(batch)).await;
             if !is_last {
-                sleep(vary(SWEEP_PAUSE)).await;
+                sleep(vary(core.strain.stretch(SWEEP_PAUSE))).await;
             }
         }
     }
@@ -135,7 +135,7 @@ async fn compare_all(
             debug!(%error, "a comparison with the store was left to the next");
             Vec::new()
         });
-        sleep(PAUSE).await;
+        sleep(core.strain.stretch(PAUSE)).await;
         doubtful
     });
     compared.buffer_unordered(IN_FLIGHT).concat().await

@@ -1,8 +1,8 @@
-//! The wheel: one timer for all sessions. It asks for a Ping when a client was silent for a heartbeat, and ends the
-//! session when it was silent for the TTL, to within [`STEP`].
+//! The wheel: one timer for all sessions. It asks for a Ping when a client was silent for a heartbeat and some, and ends
+//! the session when it was silent for the TTL, to within [`STEP`].
 //!
 //! A hashed wheel: each session waits in one slot, and is looked at when its slot comes round. A heartbeat only stores a
-//! number; nothing is moved until the next look. Cost: four bytes a session, and one look each heartbeat interval.
+//! number; nothing is moved until the next look. Cost: four bytes a session, and one look in each [`silence_max`].
 
 #[cfg(test)]
 mod model;
@@ -16,6 +16,7 @@ use tokio::time::{MissedTickBehavior, interval};
 use tracing::warn;
 
 use crate::clock::Tick;
+use crate::config::Config;
 use crate::engine::Core;
 use crate::outbox::{ConnId, Outbox};
 use crate::store::Cause;
@@ -28,6 +29,12 @@ const SLOTS: u64 = 1024;
 
 /// A time between two steps that is longer than this is one in which clients could not be heard.
 const STALL: Duration = Duration::from_secs(1);
+
+/// For how long a client may be silent before it is pinged. Its own heartbeats come a little early or late: to ping it after
+/// exactly one would make two heartbeats of every other one.
+pub(crate) fn silence_max(config: &Config) -> Duration {
+    config.heartbeat * 5 / 4
+}
 
 /// The sessions by the step at which they are looked at next.
 pub(crate) struct Wheel {
@@ -63,7 +70,7 @@ pub(crate) async fn run(core: Arc<Core>) {
     ticks.set_missed_tick_behavior(MissedTickBehavior::Skip);
     let mut seen = core.clock.now();
     loop {
-        ticks.tick().await;
+        core.strain.note(ticks.tick().await.elapsed());
         let stall = core.clock.now().since(seen);
         if stall > STALL {
             forgive(&core, stall);
@@ -97,7 +104,7 @@ fn visit(core: &Core, conn: ConnId, step: u64, now: Tick) {
     };
     let heard = outbox.heard();
     let silent = now.since(heard);
-    let heartbeat = core.config.heartbeat;
+    let silence_max = silence_max(&core.config);
     if silent >= core.config.ttl {
         core.metrics.silent_deaths.inc();
         core.leave(&outbox, conn, Cause::Silent);
@@ -108,12 +115,12 @@ fn visit(core: &Core, conn: ConnId, step: u64, now: Tick) {
         outbox.close(CloseReason::TokenExpired);
         return;
     }
-    let next = if silent >= heartbeat {
+    let next = if silent >= silence_max {
         core.metrics.pings_sent.inc();
         outbox.ask_ping();
-        now.after(heartbeat).min(heard.after(core.config.ttl))
+        now.after(silence_max).min(heard.after(core.config.ttl))
     } else {
-        heard.after(heartbeat)
+        heard.after(silence_max)
     };
     core.wheel.visit_at(conn, &outbox, now, next.min(outbox.expires()));
 }

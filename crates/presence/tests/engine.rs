@@ -13,7 +13,7 @@ mod histories;
 mod outages;
 #[path = "engine/races.rs"]
 mod races;
-#[path = "engine/reads.rs"]
-mod reads;
 #[path = "engine/slow.rs"]
 mod slow;
+#[path = "engine/storms.rs"]
+mod storms;

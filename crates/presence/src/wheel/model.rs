@@ -10,7 +10,7 @@ use fastrand::Rng;
 use presence_protocol::{CloseReason, Format, UserId};
 use tokio::time::{Instant, sleep};
 
-use super::{SLOTS, STEP, STEP_MS, Wheel};
+use super::{SLOTS, STEP, STEP_MS, Wheel, silence_max};
 use crate::clock::Tick;
 use crate::outbox::{Outbox, Outboxes};
 use crate::store::embedded::EmbeddedHub;
@@ -86,12 +86,13 @@ impl Client {
     /// Takes what there is to do, which may be there since `slack` ago. True when it is the close.
     fn is_closed(&mut self, config: &Config, slack: Duration, seed: u64) -> bool {
         let (now, silent) = (Instant::now(), self.heard.elapsed());
+        let silence_max = silence_max(config);
         let mut context = Context::from_waker(Waker::noop());
         while let Poll::Ready(work) = self.session.poll_work(&mut context) {
             match work {
                 Work::Ping => {
-                    assert!(silent >= config.heartbeat, "seed {seed}: pinged after {silent:?}");
-                    assert!(self.asked.elapsed() + slack >= config.heartbeat, "seed {seed}: twice");
+                    assert!(silent >= silence_max, "seed {seed}: pinged after {silent:?}");
+                    assert!(self.asked.elapsed() + slack >= silence_max, "seed {seed}: twice");
                     self.asked = now;
                 }
                 Work::Close(CloseReason::NoHeartbeat) => {
@@ -106,7 +107,7 @@ impl Client {
             }
         }
         assert!(silent <= config.ttl + slack, "seed {seed}: a ghost, silent for {silent:?}");
-        assert!(self.asked.elapsed() <= config.heartbeat + slack, "seed {seed}: not pinged");
+        assert!(self.asked.elapsed() <= silence_max + slack, "seed {seed}: not pinged");
         assert!(self.expires.is_none_or(|at| now <= at + slack), "seed {seed}: expired");
         false
     }

@@ -12,20 +12,31 @@ use crate::client::{Client, Told, presence, user};
 const SLACK: Duration = Duration::from_millis(150);
 
 #[tokio::test(start_paused = true)]
-async fn a_silent_client_is_pinged_each_heartbeat_and_given_up_at_the_ttl() {
+async fn a_silent_client_is_pinged_after_a_heartbeat_and_a_quarter_and_given_up_at_the_ttl() {
     let config = Config::default();
     let presence = presence(&config);
     let start = Instant::now();
     let mut client = Client::join(&presence, "bo", None, None);
     for beat in [1, 2] {
         assert_eq!(client.told_within(config.ttl).await, Some(Told::Ping));
-        let late = start.elapsed() - config.heartbeat * beat;
+        let late = start.elapsed() - config.heartbeat * 5 / 4 * beat;
         assert!(late < SLACK, "{late:?}");
     }
     let close = Told::Close(CloseReason::NoHeartbeat);
     assert_eq!(client.told_within(config.ttl).await, Some(close));
     assert!(start.elapsed() >= config.ttl);
     assert!(start.elapsed() < config.ttl + SLACK, "{:?}", start.elapsed());
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_client_whose_heartbeats_come_a_little_late_is_never_pinged() {
+    let config = Config::default();
+    let presence = presence(&config);
+    let mut client = Client::join(&presence, "bo", None, None);
+    for _ in 0..20 {
+        assert_eq!(client.told_within(config.heartbeat * 6 / 5).await, None);
+        client.session.heard();
+    }
 }
 
 #[tokio::test(start_paused = true)]

@@ -5,10 +5,11 @@ use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering::Relaxed};
 use std::time::Duration;
 
 use async_trait::async_trait;
+use parking_lot::Mutex;
 use presence::store::{Claim, Pulse, Standing, Store, StoreError};
 use presence_protocol::UserId;
 use tokio::sync::Notify;
-use tokio::time::sleep;
+use tokio::time::{Instant, sleep};
 
 pub(crate) struct Slow {
     pub(crate) store: Arc<dyn Store>,
@@ -17,12 +18,18 @@ pub(crate) struct Slow {
     pub(crate) snapshot_time: Duration,
     /// How many look-ups there were.
     pub(crate) snapshots: AtomicUsize,
+    /// Look-ups fail, when they have taken their time.
+    pub(crate) snapshots_fail: AtomicBool,
     /// How long it takes before claims are taken over.
     pub(crate) apply_time: Duration,
     /// The first look-up is read at once, and answered when this is notified.
     pub(crate) first_answer: Option<Arc<Notify>>,
     /// Calls are held up.
     pub(crate) has_stalled: AtomicBool,
+    /// How many gateways it says there are.
+    pub(crate) gateways: u32,
+    /// When each batch of claims came.
+    pub(crate) batches: Mutex<Vec<Instant>>,
 }
 
 impl Slow {
@@ -33,9 +40,12 @@ impl Slow {
             is_first: AtomicBool::new(true),
             snapshot_time: Duration::ZERO,
             snapshots: AtomicUsize::new(0),
+            snapshots_fail: AtomicBool::new(false),
             apply_time: Duration::ZERO,
             first_answer: None,
             has_stalled: AtomicBool::new(false),
+            gateways: 1,
+            batches: Mutex::default(),
         }
     }
 }
@@ -43,6 +53,7 @@ impl Slow {
 #[async_trait]
 impl Store for Slow {
     async fn apply(&self, claims: Vec<Claim>) -> Result<(), StoreError> {
+        self.batches.lock().push(Instant::now());
         sleep(self.apply_time).await;
         self.store.apply(claims).await
     }
@@ -54,6 +65,9 @@ impl Store for Slow {
     async fn snapshot(&self, users: Vec<UserId>) -> Result<Vec<Standing>, StoreError> {
         self.snapshots.fetch_add(1, Relaxed);
         sleep(self.snapshot_time).await;
+        if self.snapshots_fail.load(Relaxed) {
+            return Err(StoreError::Unreachable("it fails on purpose".to_owned()));
+        }
         let standings = self.store.snapshot(users).await;
         if let Some(let_go) =
             self.first_answer.as_ref().filter(|_| self.is_first.swap(false, Relaxed))
@@ -77,6 +91,10 @@ impl Store for Slow {
 
     fn has_stalled(&self) -> bool {
         self.has_stalled.load(Relaxed)
+    }
+
+    fn gateways(&self) -> u32 {
+        self.gateways
     }
 
     fn gateway(&self) -> &str {

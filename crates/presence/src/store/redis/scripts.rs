@@ -13,8 +13,8 @@ use fred::types::scripts::Script;
 use fred::types::{MultipleKeys, Value};
 use futures::future::try_join_all;
 use presence_protocol::UserId;
+use serde::Serialize;
 use serde::de::DeserializeOwned;
-use serde::{Deserialize, Serialize};
 
 use super::RedisOptions;
 use super::channels::Channels;
@@ -102,7 +102,9 @@ impl Scripts {
         let asked = users.iter().enumerate().map(|(place, user)| (bucket_of(user), (place, user)));
         let calls = self.split(asked).into_iter().map(async |(bucket, part)| {
             let asked: Vec<_> = part.iter().map(|(_, user)| (bucket_of(user), user)).collect();
-            let rows: Vec<Row> = decode(self.call(&self.snapshot, bucket, asked, contact).await?)?;
+            let answer = bytes_of(self.call(&self.snapshot, bucket, asked, contact).await?)?;
+            let rows: Vec<Row> =
+                rmp_serde::from_slice(&answer).map_err(|error| nonsense(&error))?;
             let standings =
                 part.iter().zip(rows).map(|((place, _), row)| Ok((*place, row.standing()?)));
             standings.collect::<Result<Vec<_>, StoreError>>()
@@ -167,23 +169,21 @@ pub(super) async fn run(
     result.map_err(|error| StoreError::from(&error))
 }
 
-/// What is published: by a script, the users that changed; by [`disconnect_message`], one who is to be disconnected.
-#[derive(Deserialize)]
-#[serde(untagged)]
-enum News {
-    Changed(Vec<Row>),
-    Disconnect(UserId),
+/// Reads a published message: from a script, the users that changed; from [`disconnect_message`], one who is to be
+/// disconnected.
+pub(super) fn decode_event(message: &[u8]) -> Result<Event, StoreError> {
+    // Every gateway reads every message: to try one form after the other would cost more than all the rest.
+    if is_list(message) {
+        let rows: Vec<Row> = rmp_serde::from_slice(message).map_err(|error| nonsense(&error))?;
+        let standings = rows.into_iter().map(Row::standing).collect::<Result<_, _>>()?;
+        return Ok(Event::Transitions(standings));
+    }
+    let user = rmp_serde::from_slice(message).map_err(|error| nonsense(&error))?;
+    Ok(Event::Disconnect(user))
 }
 
-/// Reads a published message.
-pub(super) fn decode_event(message: &[u8]) -> Result<Event, StoreError> {
-    match rmp_serde::from_slice(message).map_err(|error| nonsense(&error))? {
-        News::Disconnect(user) => Ok(Event::Disconnect(user)),
-        News::Changed(rows) => {
-            let standings = rows.into_iter().map(Row::standing).collect::<Result<_, _>>()?;
-            Ok(Event::Transitions(standings))
-        }
-    }
+fn is_list(message: &[u8]) -> bool {
+    matches!(message.first(), Some(0x90..=0x9f | 0xdc | 0xdd))
 }
 
 /// The message that tells every gateway to disconnect a user.
@@ -196,8 +196,11 @@ fn encode(encoded: Result<Vec<u8>, rmp_serde::encode::Error>) -> Result<Bytes, S
 }
 
 pub(super) fn decode<T: DeserializeOwned>(value: Value) -> Result<T, StoreError> {
-    let bytes = value.into_bytes().ok_or_else(|| StoreError::Nonsense("no bytes".to_owned()))?;
-    rmp_serde::from_slice(&bytes).map_err(|error| nonsense(&error))
+    rmp_serde::from_slice(&bytes_of(value)?).map_err(|error| nonsense(&error))
+}
+
+fn bytes_of(value: Value) -> Result<Bytes, StoreError> {
+    value.into_bytes().ok_or_else(|| StoreError::Nonsense("no bytes".to_owned()))
 }
 
 fn nonsense(error: &impl ToString) -> StoreError {

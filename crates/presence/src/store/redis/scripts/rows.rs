@@ -126,25 +126,25 @@ fn millis(duration: Duration) -> u64 {
 /// What the scripts tell of a user: the view's line, the cause (empty where there is no news), when watchers should see it,
 /// for how many ms more a loss is held back, and the line that is shown until then.
 #[derive(Deserialize)]
-pub(super) struct Row(UserId, String, String, u64, u64, String);
+pub(super) struct Row<'a>(UserId, &'a str, &'a str, u64, u64, &'a str);
 
-impl Row {
+impl Row<'_> {
     pub(super) fn standing(self) -> Result<Standing, StoreError> {
         let Self(user, line, cause, due_ms, hold_ms, before) = self;
-        let held = match before.as_str() {
+        let held = match before {
             "" => None,
             before => {
                 Some(Held { remaining: Duration::from_millis(hold_ms), before: view(before)? })
             }
         };
-        let change = match cause.as_str() {
+        let change = match cause {
             "" => None,
             word => {
                 let unknown = || StoreError::Nonsense(format!("the cause {word:?}"));
                 Some(Change { cause: Cause::parse(word).ok_or_else(unknown)?, due_ms })
             }
         };
-        Ok(Standing { view: view(&line)?, user, held, change })
+        Ok(Standing { view: view(line)?, user, held, change })
     }
 }
 
