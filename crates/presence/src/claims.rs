@@ -15,11 +15,12 @@ use std::time::Duration;
 use parking_lot::Mutex;
 use presence_protocol::UserId;
 use tokio::sync::Notify;
-use tokio::time::{Instant, sleep_until};
+use tokio::time::{Instant, sleep, sleep_until};
 use tracing::warn;
 
 use crate::clock::Tick;
 use crate::engine::Core;
+use crate::roster::PARTS;
 use crate::store::{BATCH_LEN_MAX, Cause, Claim};
 
 const RETRY_MIN: Duration = Duration::from_millis(50);
@@ -38,6 +39,9 @@ pub(crate) struct Claims {
     in_flight: AtomicUsize,
     arrived: Notify,
 }
+
+/// Over how long everybody is asserted again after a fault.
+const ASSERT_SPREAD: Duration = Duration::from_millis(500);
 
 /// Why a user is to be told of, and since when.
 #[derive(Debug, Clone, Copy)]
@@ -120,6 +124,22 @@ pub(crate) async fn run(core: Arc<Core>) {
         }
         core.claims.none_in_flight();
         sleep_until(next).await;
+    }
+}
+
+/// Asserts everybody again whenever that is asked for, as long as the engine lives. Whoever asks meanwhile, and however
+/// often, is served by one more walk.
+pub(crate) async fn assert_when_asked(core: Arc<Core>) {
+    loop {
+        core.assertion_asked.notified().await;
+        let first = fastrand::usize(..PARTS);
+        for part in 0..PARTS {
+            let users = core.roster.users_of_part((first + part) % PARTS);
+            if !users.is_empty() {
+                core.claims.assert_again(users, core.clock.now());
+                sleep(ASSERT_SPREAD / PARTS as u32).await;
+            }
+        }
     }
 }
 

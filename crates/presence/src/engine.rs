@@ -23,16 +23,12 @@ use crate::reads::{self, Reads};
 use crate::reconcile::{self, Reconciler};
 use crate::roster::{Effect, Roster};
 use crate::session::Session;
-use crate::store::bucket::BUCKETS;
 use crate::store::{Cause, Opened, Store, StoreError};
 use crate::strain::Strain;
 use crate::unanswered::{self, Unanswered};
 use crate::watch::WatchTable;
 use crate::wheel::Wheel;
 use crate::{relay, vouch, wheel};
-
-/// Over how long everybody is asserted again after a fault.
-const ASSERT_SPREAD: Duration = Duration::from_millis(500);
 
 /// The presence of one gateway: its sessions, and what they watch. Dropping it ends its tasks.
 pub struct Presence {
@@ -63,6 +59,7 @@ pub(crate) struct Core {
     pub(crate) wheel: Wheel,
     pub(crate) strain: Strain,
     pub(crate) claims: Claims,
+    pub(crate) assertion_asked: Notify,
     pub(crate) health: Health,
     pub(crate) grace: Mutex<Grace>,
     pub(crate) grace_changed: Notify,
@@ -89,6 +86,7 @@ impl Presence {
             wheel: Wheel::new(),
             strain: Strain::default(),
             claims: Claims::default(),
+            assertion_asked: Notify::new(),
             health: Health::default(),
             grace: Mutex::default(),
             grace_changed: Notify::new(),
@@ -101,6 +99,7 @@ impl Presence {
         });
         core.spawn(relay::run(core.clone(), opened.events));
         core.spawn(claims::run(core.clone()));
+        core.spawn(claims::assert_when_asked(core.clone()));
         core.spawn(vouch::run(core.clone()));
         core.spawn(wheel::run(core.clone()));
         core.spawn(health::run(core.clone()));
@@ -145,7 +144,8 @@ impl Presence {
         !self.core.drain_spread().is_zero()
     }
 
-    /// Since when the store is out of reach, in ms since the Unix epoch.
+    /// Since when clients are told that the store is out of reach, in ms since the Unix epoch; not before they are told that
+    /// it is back, which is a moment later than [`Self::is_ready`].
     pub fn degraded_since(&self) -> Option<u64> {
         self.core.health.degraded_since()
     }
@@ -219,7 +219,7 @@ impl Core {
         {
             self.claims.push(outbox.user.clone(), Cause::Joined, now, now);
         }
-        if !self.health.is_fine() {
+        if self.health.degraded_since().is_some() {
             outbox.tell_health();
         }
         Session::new(self.clone(), outbox, conn)
@@ -255,18 +255,8 @@ impl Core {
     }
 
     /// Tells the store again of every session, in paced batches: it may have lost them.
-    pub(crate) fn assert_all_again(self: &Arc<Self>) {
-        let core = self.clone();
-        self.spawn(async move {
-            let first = fastrand::usize(..BUCKETS);
-            for bucket in 0..BUCKETS {
-                let users = core.roster.users_of((first + bucket) % BUCKETS);
-                if !users.is_empty() {
-                    core.claims.assert_again(users, core.clock.now());
-                    sleep(ASSERT_SPREAD / BUCKETS as u32).await;
-                }
-            }
-        });
+    pub(crate) fn assert_all_again(&self) {
+        self.assertion_asked.notify_one();
     }
 
     /// When a client that is sent away is to reconnect: a random moment of the drain time.

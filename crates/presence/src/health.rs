@@ -2,7 +2,7 @@
 //! and this gateway asks for no new clients. Nobody is shown offline for it.
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::Duration;
 
 use tokio::sync::{Notify, watch};
@@ -26,10 +26,12 @@ const PAUSE_MIN: Duration = Duration::from_millis(20);
 /// How long to wait for the store's word about the lease.
 const WORD_TIME_MAX: Duration = Duration::from_secs(2);
 
-/// Whether the store answers.
+/// Whether the store answers, and what clients are told of it.
 #[derive(Default)]
 pub(crate) struct Health {
-    /// Since when the store is out of reach, in ms since the Unix epoch; 0 while it answers.
+    is_away: AtomicBool,
+    /// Since when states are the last known ones, in ms since the Unix epoch; 0 when they are the latest. It ends only when
+    /// the store has been back for [`SETTLE_TIME`]: sessions are told once of an outage, and not of each return within it.
     degraded_since: AtomicU64,
     answered: Notify,
     /// A renewal is wanted before its time.
@@ -56,7 +58,7 @@ pub(crate) enum Settled {
 
 impl Health {
     pub(crate) fn is_fine(&self) -> bool {
-        self.degraded_since().is_none()
+        !self.is_away.load(Ordering::Relaxed)
     }
 
     pub(crate) fn degraded_since(&self) -> Option<u64> {
@@ -113,9 +115,9 @@ impl Health {
         });
     }
 
-    fn set(&self, since: u64) {
-        self.degraded_since.store(since, Ordering::Relaxed);
-        if since == 0 {
+    fn set_away(&self, is_away: bool) {
+        self.is_away.store(is_away, Ordering::Relaxed);
+        if !is_away {
             self.answered.notify_waiters();
         }
     }
@@ -124,9 +126,12 @@ impl Health {
 /// Renews the lease for as long as the engine lives, and acts on what that tells.
 pub(crate) async fn run(core: Arc<Core>) {
     let mut failures = 0;
+    let mut back_since = Instant::now();
     loop {
         let began = Instant::now();
-        match core.store.renew().await {
+        let renewed = core.store.renew().await;
+        core.strain.note_answer(began.elapsed());
+        match renewed {
             Ok(pulse) => {
                 failures = 0;
                 let lost = pulse.lost;
@@ -144,21 +149,21 @@ pub(crate) async fn run(core: Arc<Core>) {
         match (core.health.is_fine(), failures) {
             (true, FAILURES_MIN..) => {
                 warn!("the store is out of reach: states are the last known ones until it answers");
-                core.health.set(wall_ms());
-                tell_all(&core);
+                core.health.set_away(true);
+                tell_all(&core, core.health.degraded_since().unwrap_or_else(wall_ms));
             }
             (false, 0) => {
                 info!("the store answers again");
                 core.table.begin_no_trace_anew();
-                core.health.set(0);
+                core.health.set_away(false);
                 core.health.unsettle();
                 core.assert_all_again();
                 core.reconcile_soon();
-                tell_all(&core);
+                back_since = Instant::now();
             }
+            (true, 0) if back_since.elapsed() > SETTLE_TIME => tell_all(&core, 0),
             _ => {}
         }
-        core.metrics.degraded.set(i64::from(!core.health.is_fine()));
         let pause = core.config.renewal().mul_f64(0.9 + 0.2 * fastrand::f64());
         sleep(PAUSE_MIN).await;
         let _ = timeout(pause, core.health.asked.notified()).await;
@@ -185,8 +190,11 @@ fn heed(core: &Arc<Core>, pulse: Pulse) {
     }
 }
 
-fn tell_all(core: &Core) {
-    for outbox in core.outboxes.all() {
-        outbox.tell_health();
+/// Tells all sessions since when what they see is the last known state, 0 when it is the latest; nothing when that is no
+/// news.
+fn tell_all(core: &Core, since: u64) {
+    if core.health.degraded_since.swap(since, Ordering::Relaxed) != since {
+        core.metrics.degraded.set(i64::from(since > 0));
+        core.outboxes.all().iter().for_each(|outbox| outbox.tell_health());
     }
 }

@@ -21,10 +21,11 @@ use crate::watch::SHARDS;
 /// News may be under way for so long: a comparison that is ahead of it has found no fault.
 const NEWS_TIME: Duration = Duration::from_secs(1);
 
-/// So many batches are compared at once, each followed by a pause: a million users within five seconds, while the store has
-/// time for others.
+/// So many batches are compared at once, each followed by a pause that is as long as the answer took, or this at least: a
+/// million users within five seconds, while the store has time for others.
 const IN_FLIGHT: usize = 4;
-const PAUSE: Duration = Duration::from_millis(5);
+const PAUSE_MIN: Duration = Duration::from_millis(5);
+const PAUSE_MAX: Duration = Duration::from_secs(1);
 
 /// The sweep compares one batch in so long, 250 users a second: fifty gateways cost one Redis some 4 % of a core.
 const SWEEP_PAUSE: Duration = Duration::from_secs(2);
@@ -131,11 +132,12 @@ async fn compare_all(
     doubt: Doubt,
 ) -> Vec<UserId> {
     let compared = stream::iter(batches).map(async |batch| {
+        let asked = Instant::now();
         let doubtful = compare(core, &batch, doubt).await.unwrap_or_else(|error| {
             debug!(%error, "a comparison with the store was left to the next");
             Vec::new()
         });
-        sleep(core.strain.stretch(PAUSE)).await;
+        sleep(core.strain.stretch(asked.elapsed().max(PAUSE_MIN)).min(PAUSE_MAX)).await;
         doubtful
     });
     compared.buffer_unordered(IN_FLIGHT).concat().await

@@ -18,6 +18,11 @@ use crate::outbox::ConnId;
 use crate::store::bucket::{BUCKETS, bucket_of};
 use crate::store::{Contribution, SetStatus};
 
+/// A walk over everybody takes the buckets in so many parts.
+pub(crate) const PARTS: usize = 64;
+const BUCKETS_PER_PART: usize = BUCKETS / PARTS;
+const _: () = assert!(BUCKETS.is_multiple_of(PARTS));
+
 /// This gateway's sessions, by user, spread over the store's buckets.
 pub(crate) struct Roster {
     buckets: Box<[Mutex<HashMap<UserId, LocalUser>>]>,
@@ -122,9 +127,13 @@ impl Roster {
         sessions.map(|session| session.conn).collect()
     }
 
-    /// The users of one bucket.
-    pub(crate) fn users_of(&self, bucket: usize) -> Vec<UserId> {
-        self.buckets[bucket].lock().keys().cloned().collect()
+    /// The users of one part; there are [`PARTS`].
+    pub(crate) fn users_of_part(&self, part: usize) -> Vec<UserId> {
+        let buckets = &self.buckets[part * BUCKETS_PER_PART..][..BUCKETS_PER_PART];
+        buckets
+            .iter()
+            .flat_map(|bucket| bucket.lock().keys().cloned().collect::<Vec<_>>())
+            .collect()
     }
 
     /// How many users have a session here.

@@ -1,4 +1,5 @@
-//! Strain: how far this process is behind its own clock, and how much longer its pauses are for it.
+//! Strain: how far this process is behind its own clock, how long the store takes to answer, and how much longer pauses are
+//! for it.
 //!
 //! What is done at one time costs less than the same done piece by piece, for this process and for all that hear of it.
 //! So whoever is short of CPU time gathers for longer, and puts off what is not urgent: an overload makes less work, not
@@ -7,41 +8,66 @@
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::time::Duration;
 
-/// Pauses are twice as long when timers fire so much too late, three times at twice that, and so on.
-const LAG_UNIT: Duration = Duration::from_millis(5);
+/// Pauses are twice as long when timers fire, or answers come, so much too late, three times at twice that, and so on.
+const UNIT: Duration = Duration::from_millis(2);
 
 /// No pause is longer than so many times itself.
-const STRETCH_MAX: f64 = 8.0;
+const STRETCH_MAX: f64 = 16.0;
 
-/// A timer that is later than this, as after a stop of the process, counts as so late.
+/// Timers count whole milliseconds: at ease they are late by up to one.
+const TIMER_TIME: Duration = Duration::from_millis(1);
+
+/// The store usually answers within this time.
+const ANSWER_TIME: Duration = Duration::from_millis(5);
+
+/// What is later than this, as after a stop of the process, counts as so late.
 const SAMPLE_MAX: Duration = Duration::from_millis(200);
 
-/// Each sample counts for so much of the average: of the wheel's steps, that is one over a second.
-const WEIGHT: u64 = 16;
-
-/// How late timers fire, on average.
+/// How late timers fire and the store answers, on average.
 #[derive(Debug, Default)]
 pub(crate) struct Strain {
-    lag_us: AtomicU64,
+    timers: Average<16>,
+    store: Average<4>,
 }
 
 impl Strain {
-    /// A timer fired so late. To be called by one task only.
-    pub(crate) fn note(&self, late: Duration) {
-        let sample = late.min(SAMPLE_MAX).as_micros() as u64;
-        let lag = self.lag_us.load(Relaxed);
-        self.lag_us.store(lag - lag / WEIGHT + sample / WEIGHT, Relaxed);
+    /// A step of the wheel came so late.
+    pub(crate) fn note_timer(&self, late: Duration) {
+        self.timers.note(late.saturating_sub(TIMER_TIME));
+    }
+
+    /// The store took so long to renew the lease, or to fail to.
+    pub(crate) fn note_answer(&self, took: Duration) {
+        self.store.note(took.saturating_sub(ANSWER_TIME));
     }
 
     /// How late timers fire, on average over the last second or so.
     pub(crate) fn lag(&self) -> Duration {
-        Duration::from_micros(self.lag_us.load(Relaxed))
+        self.timers.get()
     }
 
     /// How long a pause is to be that is this long at ease.
     pub(crate) fn stretch(&self, pause: Duration) -> Duration {
-        let factor = 1.0 + self.lag().div_duration_f64(LAG_UNIT);
-        pause.mul_f64(factor.min(STRETCH_MAX))
+        let late = self.timers.get() + self.store.get();
+        pause.mul_f64((1.0 + late.div_duration_f64(UNIT)).min(STRETCH_MAX))
+    }
+}
+
+/// An average in which each sample counts for a `WEIGHT`th. One task writes it.
+#[derive(Debug, Default)]
+struct Average<const WEIGHT: u64> {
+    us: AtomicU64,
+}
+
+impl<const WEIGHT: u64> Average<WEIGHT> {
+    fn note(&self, late: Duration) {
+        let sample = late.min(SAMPLE_MAX).as_micros() as u64;
+        let us = self.us.load(Relaxed);
+        self.us.store(us - us / WEIGHT + sample / WEIGHT, Relaxed);
+    }
+
+    fn get(&self) -> Duration {
+        Duration::from_micros(self.us.load(Relaxed))
     }
 }
 
@@ -53,23 +79,32 @@ mod tests {
 
     fn after(samples: usize, late: Duration) -> Strain {
         let strain = Strain::default();
-        (0..samples).for_each(|_| strain.note(late));
+        (0..samples).for_each(|_| strain.note_timer(late));
         strain
     }
 
     #[test]
     fn pauses_grow_with_the_lag_up_to_a_bound() {
         assert_eq!(Strain::default().stretch(PAUSE), PAUSE);
-        let behind = after(100, 2 * LAG_UNIT).stretch(PAUSE);
+        let behind = after(100, TIMER_TIME + 2 * UNIT).stretch(PAUSE);
         assert!(behind > PAUSE.mul_f64(2.9) && behind <= 3 * PAUSE, "{behind:?}");
         assert_eq!(after(100, Duration::from_secs(60)).stretch(PAUSE), PAUSE.mul_f64(STRETCH_MAX));
+    }
+
+    #[test]
+    fn a_store_that_answers_late_counts_and_one_that_is_only_far_away_does_not() {
+        let strain = Strain::default();
+        (0..20).for_each(|_| strain.note_answer(Duration::from_millis(4)));
+        assert_eq!(strain.stretch(PAUSE), PAUSE);
+        (0..20).for_each(|_| strain.note_answer(Duration::from_secs(1)));
+        assert_eq!(strain.stretch(PAUSE), PAUSE.mul_f64(STRETCH_MAX));
     }
 
     #[test]
     fn a_stop_of_the_process_is_soon_forgotten() {
         let strain = after(1, Duration::from_secs(60));
         assert!(strain.stretch(PAUSE) > 3 * PAUSE);
-        (0..40).for_each(|_| strain.note(Duration::ZERO));
+        (0..50).for_each(|_| strain.note_timer(Duration::ZERO));
         assert!(strain.stretch(PAUSE) < PAUSE.mul_f64(1.3));
     }
 }

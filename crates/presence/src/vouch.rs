@@ -1,4 +1,4 @@
-//! Vouching: while this gateway lives, it keeps its users' keys in the store alive, one bucket after the other, each
+//! Vouching: while this gateway lives, it keeps its users' keys in the store alive, one part of them after the other, each
 //! once in [`vouch_interval`]. Who is alive it knows itself, to the millisecond (see the wheel), so that a heartbeat
 //! never costs a call of its own: the heartbeats of a whole bucket are one line in a batch.
 
@@ -11,13 +11,8 @@ use tracing::debug;
 
 use crate::config::Config;
 use crate::engine::Core;
+use crate::roster::PARTS;
 use crate::store::BATCH_LEN_MAX;
-use crate::store::bucket::BUCKETS;
-
-/// Buckets are walked in so many steps; those of one step go out as one batch.
-const STEPS: usize = 64;
-const BUCKETS_PER_STEP: usize = BUCKETS / STEPS;
-const _: () = assert!(BUCKETS.is_multiple_of(STEPS));
 
 /// How often a call that failed is tried again. When the store stays away for longer, everybody is asserted again
 /// after its return.
@@ -30,22 +25,20 @@ pub(crate) fn vouch_interval(config: &Config) -> Duration {
     config.ttl * 3 / 4
 }
 
-/// Walks the buckets for as long as the engine lives, from a random start, so that gateways do not beat in step.
+/// Walks the parts for as long as the engine lives, from a random start, so that gateways do not beat in step.
 pub(crate) async fn run(core: Arc<Core>) {
-    let mut ticks = interval(vouch_interval(&core.config) / STEPS as u32);
+    let mut ticks = interval(vouch_interval(&core.config) / PARTS as u32);
     // Steps that come late are made up for: else a busy machine would stretch the walk beyond the TTL.
     ticks.set_missed_tick_behavior(MissedTickBehavior::Burst);
-    let mut step = fastrand::usize(..STEPS);
+    let mut part = fastrand::usize(..PARTS);
     loop {
         let due = ticks.tick().await;
         if due.elapsed() > core.config.lease() {
             // After so long a stop the lease has lapsed, and everybody is asserted again for it.
             ticks.reset();
         }
-        let users: Vec<UserId> = (0..BUCKETS_PER_STEP)
-            .flat_map(|offset| core.roster.users_of(step * BUCKETS_PER_STEP + offset))
-            .collect();
-        step = (step + 1) % STEPS;
+        let users = core.roster.users_of_part(part);
+        part = (part + 1) % PARTS;
         if !users.is_empty() && core.health.is_fine() {
             core.spawn(vouch(core.clone(), users));
         }

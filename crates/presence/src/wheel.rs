@@ -70,7 +70,7 @@ pub(crate) async fn run(core: Arc<Core>) {
     ticks.set_missed_tick_behavior(MissedTickBehavior::Skip);
     let mut seen = core.clock.now();
     loop {
-        core.strain.note(ticks.tick().await.elapsed());
+        core.strain.note_timer(ticks.tick().await.elapsed());
         let stall = core.clock.now().since(seen);
         if stall > STALL {
             forgive(&core, stall);

@@ -6,7 +6,7 @@ use std::time::Duration;
 use fastrand::Rng;
 use presence_protocol::{Device, Show, Status, UserId};
 
-use super::{ConnId, Effect, Roster};
+use super::{BUCKETS_PER_PART, ConnId, Effect, Roster};
 use crate::clock::Tick;
 use crate::store::bucket::bucket_of;
 use crate::store::{Contribution, SetStatus};
@@ -113,7 +113,8 @@ fn a_roster_amounts_to_its_sessions_and_tells_of_every_change_and_of_nothing_els
                 assert_eq!(told, truth, "{name}, {}", what());
                 let here = sessions.iter().filter(|session| session.user == name);
                 assert!(roster.conns_of(&user).into_iter().eq(here.map(|s| s.conn)), "{}", what());
-                let listed = roster.users_of(usize::from(bucket_of(&user))).contains(&user);
+                let part = usize::from(bucket_of(&user)) / BUCKETS_PER_PART;
+                let listed = roster.users_of_part(part).contains(&user);
                 assert_eq!(listed, after[at].is_some(), "{name}, {}", what());
             }
             assert_eq!(roster.user_count(), after.iter().flatten().count(), "{}", what());

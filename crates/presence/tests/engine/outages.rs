@@ -210,7 +210,7 @@ async fn who_watches_as_the_store_comes_back_empty_is_not_told_of_living_users_a
     sleep(Duration::from_secs(5)).await;
     assert!(presence.degraded_since().is_some());
     store.turn(State::Empty);
-    while presence.degraded_since().is_some() {
+    while !presence.is_ready() {
         sleep(Duration::from_millis(10)).await;
     }
     let mut ana = Client::join(&presence, "ana", None, None);
@@ -232,7 +232,7 @@ async fn whoever_watches_is_answered_though_the_store_is_lost_again_meanwhile() 
         store.turn(State::Away);
         ana.live_for(Duration::from_secs(5)).await;
         store.turn(State::Fine);
-        while presence.degraded_since().is_some() {
+        while !presence.is_ready() {
             ana.live_for(Duration::from_millis(10)).await;
         }
         if round == 0 {
