@@ -10,7 +10,7 @@ use http::Uri;
 use crate::local::args::LocalArgs;
 use crate::observe::Targets;
 use crate::report::args::{CompareArgs, PageArgs};
-use crate::scenario::{Notation, Rate, Time};
+use crate::scenario::{Notation, Pace, Time};
 use crate::sim::args::SimArgs;
 use crate::verify::args::VerifyArgs;
 
@@ -47,9 +47,10 @@ pub(crate) struct RunArgs {
     /// How many users to connect [default: 1000].
     #[arg(long, short = 'n', value_parser = clap::value_parser!(u32).range(1..))]
     pub(crate) connections: Option<u32>,
-    /// How many connections to start in a second [default: 500/s].
+    /// How many connections to start in a second, as 2000/s, or 1000/s..200/s for ever fewer
+    /// [default: 500/s].
     #[arg(long)]
-    pub(crate) rate: Option<Rate>,
+    pub(crate) rate: Option<Pace>,
     /// How many random other users each connection watches [default: 20].
     #[arg(long)]
     pub(crate) watch: Option<u32>,

@@ -13,7 +13,7 @@ use serde::{Deserialize, Serialize};
 
 pub(crate) use crate::contacts::Model;
 pub(crate) use crate::scenario::timeline::Span;
-pub(crate) use crate::scenario::values::{Gap, Rate, Time};
+pub(crate) use crate::scenario::values::{Gap, Pace, Rate, Time};
 
 /// A run, whatever it is pointed at. The same scenario makes the same run.
 #[derive(Clone, Debug, PartialEq, Deserialize, Serialize)]
@@ -78,7 +78,7 @@ pub(crate) enum Beat {
 #[serde(tag = "kind", rename_all = "snake_case", deny_unknown_fields)]
 pub(crate) enum Phase {
     /// Opens all connections.
-    Ramp { rate: Rate },
+    Ramp { rate: Pace },
     /// Only heartbeats.
     Hold { duration: Time },
     /// Sockets are closed with no `bye`, and are back after the gap.

@@ -3,7 +3,7 @@
 //! What is known here is answered at once. Where the store must be asked, a short task does it, so that the session's
 //! own task goes on hearing its client; what the client asks meanwhile waits in a short queue.
 
-use std::collections::{HashMap, HashSet, VecDeque};
+use std::collections::{HashMap, VecDeque};
 use std::sync::Arc;
 
 use bytes::Bytes;
@@ -125,8 +125,8 @@ fn begin_watch(
         return None;
     }
     let enlisted = outbox.edit_watching(|watching| enlist(core, conn, watching, users));
-    let asked = match enlisted {
-        Ok(Some(asked)) => asked,
+    let (asked, unknown) = match enlisted {
+        Ok(Some(enlisted)) => enlisted,
         Ok(None) => {
             let message = format!("watch: a watch list holds at most {max} users, none was added");
             refuse(outbox, ErrorCode::TooManyWatches, message, id);
@@ -134,7 +134,6 @@ fn begin_watch(
         }
         Err(_ended) => return None,
     };
-    let unknown = core.table.unknown_of(&asked);
     if unknown.is_empty() {
         answer_watch(core, outbox, &asked, id.as_ref());
         return None;
@@ -142,23 +141,41 @@ fn begin_watch(
     Some(Open::Watch { asked, unknown, id })
 }
 
-/// Adds users to a watch list, all of them or, when they are too many, none.
+/// Adds users to a watch list, all of them or, when they are too many, none. Answers all their numbers, and those of them
+/// who are not known yet.
 fn enlist(
     core: &Core,
     conn: ConnId,
     watching: &mut Vec<UserRef>,
     users: &[UserId],
-) -> Option<Vec<UserRef>> {
-    let watched =
-        |user: &UserId| core.table.find(user).filter(|user| watching.binary_search(user).is_ok());
-    let new: HashSet<&UserId> = users.iter().filter(|user| watched(user).is_none()).collect();
-    if watching.len() + new.len() > core.config.watch_len_max {
-        return None;
+) -> Option<(Vec<UserRef>, Vec<UserId>)> {
+    let (mut asked, mut unknown, mut new) =
+        (Vec::with_capacity(users.len()), Vec::new(), Vec::new());
+    watching.reserve_exact(users.len());
+    for user in users {
+        let enlisted = core.table.enlist(user, conn, watching);
+        if let Err(place) = enlisted.place {
+            watching.insert(place, enlisted.user);
+            new.push(enlisted.user);
+        }
+        if !enlisted.is_known {
+            unknown.push(user.clone());
+        }
+        asked.push(enlisted.user);
     }
-    watching.reserve_exact(new.len());
-    watching.extend(new.into_iter().map(|user| core.table.watch(user, conn)));
-    watching.sort_unstable();
-    Some(users.iter().filter_map(|user| core.table.find(user)).collect())
+    let fits = watching.len() <= core.config.watch_len_max;
+    if !fits {
+        new.sort_unstable();
+        watching.retain(|user| new.binary_search(user).is_err());
+        new.iter().for_each(|user| core.table.unwatch(*user, conn));
+    }
+    shrink(watching);
+    fits.then_some((asked, unknown))
+}
+
+/// A watch list has room for at most a quarter more.
+fn shrink(watching: &mut Vec<UserRef>) {
+    watching.shrink_to(watching.len() + watching.len() / 4);
 }
 
 fn unwatch(core: &Core, outbox: &Outbox, conn: ConnId, users: &[UserId]) {
@@ -169,7 +186,7 @@ fn unwatch(core: &Core, outbox: &Outbox, conn: ConnId, users: &[UserId]) {
                 core.table.unwatch(user, conn);
             }
         }
-        watching.shrink_to(watching.len() + watching.len() / 4);
+        shrink(watching);
     });
 }
 

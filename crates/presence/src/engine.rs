@@ -22,6 +22,7 @@ use crate::outbox::{ConnId, Outbox, Outboxes};
 use crate::reads::{self, Reads};
 use crate::reconcile::{self, Reconciler};
 use crate::roster::{Effect, Roster};
+use crate::rounds::Rounds;
 use crate::session::Session;
 use crate::store::{Cause, Opened, Store, StoreError};
 use crate::strain::Strain;
@@ -55,6 +56,7 @@ pub(crate) struct Core {
     pub(crate) store: Arc<dyn Store>,
     pub(crate) metrics: Metrics,
     pub(crate) outboxes: Outboxes,
+    pub(crate) rounds: Rounds,
     pub(crate) roster: Roster,
     pub(crate) wheel: Wheel,
     pub(crate) strain: Strain,
@@ -82,6 +84,7 @@ impl Presence {
             store: opened.store,
             metrics,
             outboxes: Outboxes::default(),
+            rounds: Rounds::default(),
             roster: Roster::new(),
             wheel: Wheel::new(),
             strain: Strain::default(),

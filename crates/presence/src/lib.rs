@@ -34,6 +34,7 @@ mod relay;
 mod unanswered;
 
 mod outbox;
+mod rounds;
 mod watch;
 
 pub use config::Config;

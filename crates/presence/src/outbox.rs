@@ -133,6 +133,18 @@ impl Outbox {
         self.wake_after(|inner| inner.mark(user));
     }
 
+    /// The user's state changed, and the session is told in the next round. True when it does not wait for that yet.
+    pub(crate) fn mark_for_round(&self, user: UserRef) -> bool {
+        let mut inner = self.inner.lock();
+        inner.mark(user);
+        !inner.ended && !std::mem::replace(&mut inner.in_round, true)
+    }
+
+    /// The round has come.
+    pub(crate) fn go_round(&self) {
+        self.wake_after(|inner| inner.in_round = false);
+    }
+
     /// An answer, which is dropped when too many wait already.
     pub(crate) fn reply(&self, frame: Bytes) {
         self.reply_with(&[], || frame);
@@ -249,11 +261,13 @@ impl Outboxes {
         self.slots.read().len()
     }
 
-    /// Tells each of these sessions that a user changed.
-    pub(crate) fn mark_all(&self, conns: &[ConnId], user: UserRef) {
+    /// Those of these sessions that are still there.
+    pub(crate) fn each(&self, conns: &[ConnId], mut act: impl FnMut(ConnId, &Outbox)) {
         let slots = self.slots.read();
-        for outbox in conns.iter().filter_map(|conn| slots.get(conn.0 as usize)) {
-            outbox.mark(user);
+        for conn in conns {
+            if let Some(outbox) = slots.get(conn.0 as usize) {
+                act(*conn, outbox);
+            }
         }
     }
 

@@ -178,7 +178,7 @@ impl Core {
             self.measure_lateness(&shown);
         }
         self.metrics.pushes.inc_by(absorbed.tell.len() as u64);
-        self.outboxes.mark_all(&absorbed.tell, user);
+        self.rounds.tell(&self.outboxes, &self.strain, &absorbed.tell, user);
         absorbed.news
     }
 

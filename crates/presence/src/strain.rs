@@ -8,6 +8,8 @@
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::time::Duration;
 
+use crate::wheel::STEP;
+
 /// Pauses are twice as long when timers fire, or answers come, so much too late, three times at twice that, and so on.
 const UNIT: Duration = Duration::from_millis(2);
 
@@ -16,6 +18,9 @@ const STRETCH_MAX: f64 = 16.0;
 
 /// Timers count whole milliseconds: at ease they are late by up to one.
 const TIMER_TIME: Duration = Duration::from_millis(1);
+
+/// Pushes are gathered for so long for each unit of strain, and not at all when that is less than a step of the wheel.
+const GATHER: Duration = Duration::from_millis(15);
 
 /// The store usually answers within this time.
 const ANSWER_TIME: Duration = Duration::from_millis(5);
@@ -44,6 +49,12 @@ impl Strain {
     /// How late timers fire, on average over the last second or so.
     pub(crate) fn lag(&self) -> Duration {
         self.timers.get()
+    }
+
+    /// For how long pushes are to be gathered; zero at ease.
+    pub(crate) fn gather_time(&self) -> Duration {
+        let time = self.stretch(GATHER).saturating_sub(GATHER);
+        if time < STEP { Duration::ZERO } else { time }
     }
 
     /// How long a pause is to be that is this long at ease.

@@ -63,6 +63,14 @@ pub(crate) struct WatchTable {
     untraced: Untraced,
 }
 
+/// A user on a session's watch list.
+pub(crate) struct Enlisted {
+    pub(crate) user: UserRef,
+    /// Where the list names it, or should from now on.
+    pub(crate) place: Result<usize, usize>,
+    pub(crate) is_known: bool,
+}
+
 #[derive(Default)]
 struct Shard {
     index: HashTable<u32>,
@@ -95,8 +103,8 @@ impl WatchTable {
         self.shard(user).users.get(user.slot()).map(|watched| watched.user.clone())
     }
 
-    /// Lets a session watch a user. The session must not watch it already.
-    pub(crate) fn watch(&self, user: &UserId, conn: ConnId) -> UserRef {
+    /// Lets a session watch a user, unless its watch list, which is sorted, names it already.
+    pub(crate) fn enlist(&self, user: &UserId, conn: ConnId, watching: &[UserRef]) -> Enlisted {
         let (number, hash) = self.locate(user);
         let mut shard = self.shards[number].lock();
         let slot = shard.find(user, hash).unwrap_or_else(|| {
@@ -107,8 +115,13 @@ impl WatchTable {
             });
             slot
         });
-        shard.users[slot].add_watcher(conn);
-        UserRef::new(number, slot)
+        let watched = &mut shard.users[slot];
+        let user = UserRef::new(number, slot);
+        let place = watching.binary_search(&user);
+        if place.is_err() {
+            watched.add_watcher(conn);
+        }
+        Enlisted { user, place, is_known: watched.is_known() }
     }
 
     /// Lets a session watch a user no longer.

@@ -23,7 +23,7 @@ use crate::store::Cause;
 use crate::vouch::vouch_interval;
 
 /// How far apart two looks into the wheel are.
-const STEP: Duration = Duration::from_millis(50);
+pub(crate) const STEP: Duration = Duration::from_millis(50);
 const STEP_MS: u64 = STEP.as_millis() as u64;
 const SLOTS: u64 = 1024;
 
@@ -81,6 +81,7 @@ pub(crate) async fn run(core: Arc<Core>) {
                 visit(&core, conn, step, now);
             }
         }
+        core.rounds.go_if_due(&core.outboxes, &core.strain, now);
         seen = now;
     }
 }

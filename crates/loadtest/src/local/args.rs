@@ -8,7 +8,7 @@ use http::Uri;
 
 use crate::args::RunArgs;
 use crate::observe::Targets;
-use crate::scenario::{Rate, Time};
+use crate::scenario::{Pace, Time};
 
 /// How long a connection may take: all of this machine is busy when many come at once.
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(30);
@@ -28,9 +28,10 @@ pub(crate) struct LocalArgs {
     /// How many gateways to start [default: as many as the limit on open files asks for].
     #[arg(long, value_name = "COUNT", value_parser = clap::value_parser!(u32).range(1..=10_000))]
     pub(crate) gateways: Option<u32>,
-    /// How many connections to start in a second [default: 500/s].
+    /// How many connections to start in a second, as 2000/s, or 1000/s..200/s for ever fewer
+    /// [default: 500/s].
     #[arg(long)]
-    pub(crate) rate: Option<Rate>,
+    pub(crate) rate: Option<Pace>,
     /// How many random other users each connection watches [default: 20].
     #[arg(long)]
     pub(crate) watch: Option<u32>,

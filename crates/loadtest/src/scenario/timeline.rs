@@ -20,14 +20,16 @@ impl Timeline {
     pub(crate) fn end_us(&self) -> u64 {
         self.spans.last().map_or(0, |span| span.to_us)
     }
-
-    /// When the last connection has been begun.
-    pub(crate) fn ramp_end_us(&self) -> u64 {
-        self.spans.first().map_or(0, |span| span.to_us)
-    }
 }
 
 impl Scenario {
+    /// When the n-th connection is begun, in µs.
+    pub(crate) fn begin_us(&self, n: u64) -> u64 {
+        let Some(ramp @ Phase::Ramp { rate }) = self.phases.first() else { return 0 };
+        let share = n as f64 / self.connections() as f64;
+        (rate.share_of_time(share) * self.length_us(ramp) as f64) as u64
+    }
+
     pub(crate) fn timeline(&self) -> Timeline {
         let mut now_us = 0u64;
         let spans = self.phases.iter().map(|phase| {
@@ -40,7 +42,7 @@ impl Scenario {
 
     fn length_us(&self, phase: &Phase) -> u64 {
         match phase {
-            Phase::Ramp { rate } => (self.connections() as f64 / rate.per_second() * 1e6) as u64,
+            Phase::Ramp { rate } => rate.length_us(self.connections()),
             Phase::Hold { duration }
             | Phase::Churn { duration, .. }
             | Phase::Storm { duration, .. }

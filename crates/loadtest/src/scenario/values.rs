@@ -19,6 +19,15 @@ pub(crate) struct Time(pub(crate) Duration);
 #[serde(try_from = "String", into = "String")]
 pub(crate) struct Rate(f64);
 
+/// How many a second while all of them are begun, as `2000/s`; or a rate that changes evenly with time from the first to the
+/// last, as `1000/s..200/s`.
+#[derive(Clone, Copy, Debug, PartialEq, Deserialize, Serialize)]
+#[serde(try_from = "String", into = "String")]
+pub(crate) struct Pace {
+    first: Rate,
+    last: Rate,
+}
+
 /// A time between two, each as likely, as `1s..20s`; or always the same, as `5s`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize, Serialize)]
 #[serde(try_from = "String", into = "String")]
@@ -40,6 +49,20 @@ impl Time {
 impl Rate {
     pub(crate) fn per_second(self) -> f64 {
         self.0
+    }
+}
+
+impl Pace {
+    /// How long so many take, in µs.
+    pub(crate) fn length_us(self, count: u64) -> u64 {
+        (2.0 * count as f64 / (self.first.0 + self.last.0) * 1e6) as u64
+    }
+
+    /// The share of the time after which so large a share of them has begun.
+    pub(crate) fn share_of_time(self, share: f64) -> f64 {
+        let Self { first: Rate(first), last: Rate(last) } = self;
+        let now = (first * first + (last * last - first * first) * share).sqrt();
+        share * (first + last) / (first + now)
     }
 }
 
@@ -71,6 +94,15 @@ impl FromStr for Rate {
     }
 }
 
+impl FromStr for Pace {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        let (first, last) = text.split_once("..").unwrap_or((text, text));
+        Ok(Self { first: first.trim().parse()?, last: last.trim().parse()? })
+    }
+}
+
 impl FromStr for Gap {
     type Err = String;
 
@@ -95,6 +127,13 @@ impl fmt::Display for Time {
 impl fmt::Display for Rate {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{}/s", self.0)
+    }
+}
+
+impl fmt::Display for Pace {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}", self.first)?;
+        if self.last == self.first { Ok(()) } else { write!(f, "..{}", self.last) }
     }
 }
 
@@ -123,7 +162,7 @@ macro_rules! written_as_text {
     )+};
 }
 
-written_as_text!(Time, Rate, Gap);
+written_as_text!(Time, Rate, Pace, Gap);
 
 #[cfg(test)]
 mod tests {
@@ -136,6 +175,9 @@ mod tests {
         }
         assert_eq!("2000/s".parse::<Rate>().unwrap().to_string(), "2000/s");
         assert_eq!("0.5".parse::<Rate>().unwrap().to_string(), "0.5/s");
+        for text in ["2000/s", "1000/s..200/s"] {
+            assert_eq!(text.parse::<Pace>().unwrap().to_string(), text);
+        }
         assert_eq!("1s..20s".parse::<Gap>().unwrap().to_string(), "1s..20s");
         assert_eq!("5s".parse::<Gap>().unwrap(), "5s..5s".parse().unwrap());
     }
@@ -145,10 +187,26 @@ mod tests {
         for bad in ["", "0", "-1/s", "inf", "NaN", "10/m", "many"] {
             assert!(bad.parse::<Rate>().unwrap_err().contains("such as 2000/s"), "{bad}");
         }
+        for bad in ["", "1000/s..", "..5/s", "10/s..0"] {
+            assert!(bad.parse::<Pace>().unwrap_err().contains("such as 2000/s"), "{bad}");
+        }
         for bad in ["", "1s..", "20s..1s", "1..2"] {
             assert!(bad.parse::<Gap>().unwrap_err().contains("such as 1s..20s"), "{bad}");
         }
         assert!("1 fortnight".parse::<Time>().unwrap_err().contains("30s"));
+    }
+
+    #[test]
+    fn a_pace_changes_evenly_and_ends_when_all_have_begun() {
+        for (text, seconds) in [("100/s", 10.0), ("150/s..50/s", 10.0), ("50/s..150/s", 10.0)] {
+            let pace: Pace = text.parse().unwrap();
+            assert_eq!(pace.length_us(1_000) as f64 / 1e6, seconds, "{text}");
+            let begun_by = |n: u32| pace.share_of_time(f64::from(n) / 1_000.0) * seconds;
+            assert!((begun_by(1_000) - seconds).abs() < 1e-9, "{text}");
+            let rate = |n: u32| 1.0 / (begun_by(n + 1) - begun_by(n));
+            assert!((rate(0) - pace.first.0).abs() < 1.0, "{text}: {}", rate(0));
+            assert!((rate(999) - pace.last.0).abs() < 1.0, "{text}: {}", rate(999));
+        }
     }
 
     #[test]

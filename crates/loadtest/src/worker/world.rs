@@ -33,8 +33,6 @@ pub(super) struct World {
     pub(super) connect_timeout_us: u64,
     /// What `Sec-WebSocket-Accept` must be.
     pub(super) accept: String,
-    /// How long the ramp takes.
-    ramp_us: f64,
     gateways: Vec<Gateway>,
     /// None when the system chooses.
     sources: Option<Sources>,
@@ -62,7 +60,6 @@ impl World {
             contacts: Contacts::new(&scenario.contacts, assignment.world, scenario.seed),
             connect_timeout_us: assignment.connect_timeout_us,
             accept: derive_accept_key(key.as_bytes()),
-            ramp_us: scenario.timeline().ramp_end_us() as f64,
             gateways: gateways.collect::<Result<_>>()?,
             sources: match assignment.origin {
                 Origin::System => None,
@@ -98,7 +95,7 @@ impl World {
     /// When the n-th connection is due for the first time: workers take turns.
     pub(super) fn first_due_us(&self, index: u32) -> u64 {
         let turn = u64::from(index) * u64::from(self.workers) + u64::from(self.worker);
-        (turn as f64 / self.scenario.connections() as f64 * self.ramp_us) as u64
+        self.scenario.begin_us(turn)
     }
 
     /// A connection on its way to a gateway.

@@ -23,6 +23,8 @@ pub(super) struct Inner {
     pub(super) owed: Owed,
     pub(super) close: Option<CloseReason>,
     pub(super) ended: bool,
+    /// It is woken in the next round, at the latest.
+    pub(super) in_round: bool,
     /// The watch list, sorted.
     pub(super) watching: Vec<UserRef>,
     /// Those of the watched users whose latest state is yet to be sent, sorted.

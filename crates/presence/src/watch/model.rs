@@ -54,7 +54,7 @@ struct History {
 impl History {
     fn new(seed: u64, link: Link) -> Self {
         let table = WatchTable::new(Duration::ZERO);
-        table.watch(&bo(), ConnId(0));
+        table.enlist(&bo(), ConnId(0), &[]);
         Self {
             seed,
             random: Rng::with_seed(seed),
@@ -121,7 +121,7 @@ impl History {
             _ => {
                 let conn = ConnId(self.random.u32(1..5));
                 if self.watchers.insert(conn) {
-                    self.table.watch(&bo(), conn);
+                    self.table.enlist(&bo(), conn, &[]);
                 } else {
                     self.watchers.remove(&conn);
                     self.table.unwatch(self.table.find(&bo()).unwrap(), conn);

@@ -39,7 +39,7 @@ fn held(version: u64) -> Standing {
 /// A table in which one session watches bo.
 fn watched() -> WatchTable {
     let table = WatchTable::new(GRACE);
-    table.watch(&bo(), WATCHER);
+    table.enlist(&bo(), WATCHER, &[]);
     table
 }
 
@@ -207,7 +207,7 @@ fn an_encoded_state_is_shared_until_it_changes() {
 #[test]
 fn the_last_watcher_takes_the_user_along() {
     let table = watched();
-    let user = table.watch(&bo(), ConnId(8));
+    let user = table.enlist(&bo(), ConnId(8), &[]).user;
     table.unwatch(user, WATCHER);
     assert_eq!(table.size(), (1, 1));
     table.unwatch(user, ConnId(8));
