@@ -167,7 +167,9 @@ fn enlist(
     if !fits {
         new.sort_unstable();
         watching.retain(|user| new.binary_search(user).is_err());
-        new.iter().for_each(|user| core.table.unwatch(*user, conn));
+        for user in new {
+            core.table.unwatch(user, conn);
+        }
     }
     shrink(watching);
     fits.then_some((asked, unknown))
