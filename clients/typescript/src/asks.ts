@@ -9,7 +9,7 @@ import { PresenceError } from "./errors.js";
 import type { ClientMessage, Refusal, State } from "./messages.js";
 import type { View } from "./view.js";
 
-/** The most characters of user ids in one message: in UTF-8 a quarter of the default limit, or less. */
+/** The most characters of user ids in one message: in UTF-8 well below half of the default limit. */
 const CHUNK_LEN_MAX = 5_000;
 
 /** The most users in one message, which bounds the snapshot that answers it. */
@@ -34,8 +34,8 @@ export interface Query {
 }
 
 interface Ask {
-  users: string[];
-  deadline: number;
+  readonly users: string[];
+  readonly deadline: number;
   /** None: it is a watch. */
   readonly query: Query | undefined;
 }
@@ -92,7 +92,7 @@ export class Asks {
     if (view.unasked.size > 0) {
       const users = chunk(view.unasked, this.#usersMax);
       for (const user of users) view.unasked.delete(user);
-      return { type: "watch", users, id: this.#begin({ users, deadline: now, query: undefined }) };
+      return { type: "watch", users, id: this.#begin(users, undefined, now) };
     }
     return this.#nextQuery(now);
   }
@@ -113,14 +113,14 @@ export class Asks {
         continue;
       }
       query.left = query.left.slice(users.length);
-      return { type: "query", users, id: this.#begin({ users, deadline: now, query }) };
+      return { type: "query", users, id: this.#begin(users, query, now) };
     }
     return undefined;
   }
 
-  #begin(ask: Ask): number {
-    ask.deadline += ANSWER_TIMEOUT_MS;
-    this.#inFlight.set(++this.#lastId, ask);
+  #begin(users: string[], query: Query | undefined, now: number): number {
+    this.#lastId += 1;
+    this.#inFlight.set(this.#lastId, { users, query, deadline: now + ANSWER_TIMEOUT_MS });
     return this.#lastId;
   }
 

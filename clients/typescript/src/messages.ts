@@ -12,7 +12,7 @@ export interface State {
   readonly state: "online" | "offline";
   /** Grows with each change of the user; of two states the higher one is right. */
   readonly version: number;
-  /** When this state began, in ms since the Unix epoch; of `offline` when last seen, absent when never. */
+  /** When this state began, in ms since the Unix epoch; of `offline` when last seen, if ever. */
   readonly since?: number;
   /** Absent means plainly online. */
   readonly show?: "away" | "busy";
@@ -103,7 +103,9 @@ export function checkDevice(device: string): string {
 
 export function checkShow(show: string): Show {
   if (show === "online" || show === "away" || show === "busy" || show === "invisible") return show;
-  throw new RangeError(`A status shows online, away, busy or invisible, not ${JSON.stringify(show)}`);
+  throw new RangeError(
+    `A status shows online, away, busy or invisible, not ${JSON.stringify(show)}`,
+  );
 }
 
 export function checkText(text: string): string {

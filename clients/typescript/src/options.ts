@@ -31,7 +31,7 @@ export interface Options {
   readonly WebSocket?: WebSocketConstructor;
   /** Closes the client when it aborts, as `close` does. */
   readonly signal?: AbortSignal;
-  /** How long after a connection is lost states are marked stale. As long as the gateway's grace. */
+  /** How long after a loss states are marked stale: as long as the gateway's grace. */
   readonly staleAfterMs?: number;
   /** The longest first wait before reconnecting, 500 ms. It doubles with each failure. */
   readonly backoffMinMs?: number;
@@ -64,7 +64,9 @@ function credential({ token, user }: Options): Credential {
   if (typeof token === "function") return { kind: "source" };
   if (token) return { kind: "token", token };
   if (user !== undefined) return { kind: "user", user: checkUserId(user) };
-  throw new TypeError("Say who signs in: give `token`, or `user` to a gateway without authentication");
+  throw new TypeError(
+    "Say who signs in: give `token`, or `user` to a gateway without authentication",
+  );
 }
 
 export function means(

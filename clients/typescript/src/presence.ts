@@ -7,7 +7,14 @@ import type { Query } from "./asks.js";
 import type { Connection } from "./effects.js";
 import { Emitter } from "./emitter.js";
 import { Machine } from "./machine.js";
-import { type Refusal, type Show, type State, checkShow, checkText, checkUserId } from "./messages.js";
+import {
+  type Refusal,
+  type Show,
+  type State,
+  checkShow,
+  checkText,
+  checkUserId,
+} from "./messages.js";
 import { type Options, means, settings } from "./options.js";
 import { type Means, Runner } from "./runner.js";
 import { type Surroundings, surroundings } from "./surroundings.js";
@@ -87,7 +94,10 @@ export class Presence {
    * reader is owed the latest state of each user, never a backlog. It ends when the signal aborts,
    * or when the client ends.
    */
-  changes(users: Users, options: { signal?: AbortSignal } = {}): AsyncGenerator<readonly UserState[]> {
+  changes(
+    users: Users,
+    options: { signal?: AbortSignal } = {},
+  ): AsyncGenerator<readonly UserState[]> {
     return changes(this, checkUsers(users), options.signal);
   }
 
@@ -130,16 +140,16 @@ export class Presence {
   }
 
   /**
-   * Makes sure that the socket is alive, or that the next attempt comes soon. Browsers' signals do it
-   * by themselves; call it when a native application comes to the foreground.
+   * Makes sure that the socket is alive, or that the next attempt comes soon. Browsers' signals do
+   * it by themselves; call it when a native application comes to the foreground.
    */
   check(): void {
     this.#runner.give({ type: "suspect" });
   }
 
   /**
-   * Signs out: this session goes offline at once, with no grace. Resolves when the socket is closed;
-   * without a connection, at once.
+   * Signs out: this session goes offline at once, with no grace. Resolves when the socket is
+   * closed; without a connection, at once.
    */
   signOut(): Promise<void> {
     return new Promise((resolve) => {
@@ -193,8 +203,8 @@ export class Presence {
 }
 
 /**
- * Starts to connect, and goes on in the background. Throws when the options make no sense, and never
- * because a gateway cannot be reached.
+ * Starts to connect, and goes on in the background. Throws when the options make no sense, and
+ * never because a gateway cannot be reached.
  */
 export function connect(url: string | URL, options: Options): Presence {
   return new Presence(url, options, surroundings);

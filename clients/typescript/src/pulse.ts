@@ -17,7 +17,7 @@ const INTERVAL_MIN_MS = 50;
 /** Questions go out up to a fifth early, at random, so that clients do not ask in step. */
 const EARLY_MAX = 0.2;
 
-/** The answer after something that may have cost the socket: a slow network needs about a second. */
+/** For the answer after what may have cost the socket: a slow network needs about a second. */
 const URGENT_MS = 5_000;
 
 /** A timer that is later than this was held back. */

@@ -15,7 +15,7 @@ import type { Connection, Presence, UserState, Users } from "./index.js";
 /** `null`: there is no provider. */
 const Client = createContext<Presence | undefined | null>(null);
 
-/** Shares a client with all components below; give none while nobody is signed in, or on a server. */
+/** Shares a client with all components below; none while nobody is signed in, or on a server. */
 export function PresenceProvider(props: {
   readonly presence: Presence | undefined;
   readonly children?: ReactNode;
@@ -26,7 +26,8 @@ export function PresenceProvider(props: {
 /** The client of the nearest provider, to call `setStatus` or `signOut`. */
 export function usePresenceClient(): Presence | undefined {
   const presence = useContext(Client);
-  if (presence === null) throw new Error("No <PresenceProvider presence={…}> is above this component");
+  if (presence === null)
+    throw new Error("No <PresenceProvider presence={…}> is above this component");
   return presence;
 }
 

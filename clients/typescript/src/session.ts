@@ -1,6 +1,6 @@
 /**
- * One session, from its `welcome` to the end of its socket: takes in what the gateway says, and says
- * what is wanted. Pure, and a part of the state machine: it must not decide what comes afterwards.
+ * One session, from its `welcome` to the end of its socket: takes in what the gateway says, and
+ * says what is wanted. Pure, and a part of the state machine: it must not decide what comes next.
  */
 import type { Asks } from "./asks.js";
 import type { Connection, Effect, Status } from "./effects.js";
@@ -127,7 +127,7 @@ export class Session {
     return this.#act(this.#pulse.beat(now));
   }
 
-  /** Something happened that may have cost the socket. Returns why the session is over, if it is. */
+  /** The socket may be dead. Returns why the session is over, if it is. */
   suspect(now: number): Lost | undefined {
     return this.#act(this.#pulse.suspect(now));
   }

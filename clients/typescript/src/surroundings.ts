@@ -1,5 +1,5 @@
 /**
- * What the client takes from the place it runs in: clocks, a timer, dice, and the browser's signals.
+ * What the client takes from the place it runs in: clocks, a timer, dice, the browser's signals.
  * Tests hand in their own. It must not know what any of it is used for.
  */
 

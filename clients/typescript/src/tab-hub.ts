@@ -152,7 +152,10 @@ export class TabHub {
     if (tab.phase === "greeted") return this.#welcome(tab, connection);
     const { degradedSince } = connection;
     if (tab.phase === "welcomed") {
-      this.#say(tab, { type: "degraded", ...(degradedSince !== undefined && { since: degradedSince }) });
+      this.#say(tab, {
+        type: "degraded",
+        ...(degradedSince !== undefined && { since: degradedSince }),
+      });
     }
   }
 

@@ -3,8 +3,8 @@
  *
  * The tabs elect one of them by a Web Lock, which the next one gets when that tab is gone. Its
  * `TabHub` owns the real client, and to all tabs, itself included, it is a gateway like any other:
- * that is why there is no second client here. When the hub moves a tab's socket is lost, and the tab
- * comes back as it always does, at once and without a flicker.
+ * that is why there is no second client here. When the hub moves, a tab's socket is lost, and the
+ * tab comes back as it always does, at once and without a flicker.
  *
  * The tabs are one session: a status is that of all, and signing out in one signs out all.
  */

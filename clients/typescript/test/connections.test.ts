@@ -40,7 +40,11 @@ test("every close code is obeyed", () => {
       const history = connected();
       const connection = shown(history.close(code));
       const got =
-        connection?.phase !== "waiting" ? connection?.phase : connection.retryInMs ? "later" : "at once";
+        connection?.phase !== "waiting"
+          ? connection?.phase
+          : connection.retryInMs
+            ? "later"
+            : "at once";
       assert.equal(got, what, `close code ${code}`);
       if (what === "ended") assert.equal(history.deadline(), Infinity);
     }
@@ -131,7 +135,10 @@ test("signing out says bye, and ends when the gateway closes", () => {
   assert.deepEqual(sent(effects), [{ type: "bye" }]);
   assert.ok(!does(effects, "drop"));
   const last = shown(history.close(1000));
-  assert.deepEqual(last, { phase: "ended", reason: { kind: "signed_out", message: "Signed out." } });
+  assert.deepEqual(last, {
+    phase: "ended",
+    reason: { kind: "signed_out", message: "Signed out." },
+  });
 });
 
 test("signing out ends all the same when nobody answers", () => {
@@ -195,7 +202,10 @@ test("a token is asked for before the dial, and another one when it was refused"
 });
 
 test("a token that is good for long is used again, one that does not say is asked for again", () => {
-  for (const [lifetimeMs, isAsked] of [[1e6, false], [undefined, true]] as const) {
+  for (const [lifetimeMs, isAsked] of [
+    [1e6, false],
+    [undefined, true],
+  ] as const) {
     const history = new History({ credential: source });
     history.give({ type: "start" });
     history.give({ type: "token", token: "one", lifetimeMs });

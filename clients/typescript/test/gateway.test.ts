@@ -4,7 +4,16 @@ import { createHmac } from "node:crypto";
 import { after, test } from "node:test";
 import { type Connection, type UserState } from "presence-client";
 import { msgpack } from "presence-client/msgpack";
-import { type Program, endAll, gateway, isConnected, redis, sees, signIn, until } from "./gateway.js";
+import {
+  type Program,
+  endAll,
+  gateway,
+  isConnected,
+  redis,
+  sees,
+  signIn,
+  until,
+} from "./gateway.js";
 
 const SECRET = "a secret of tests, with its 32 bytes";
 after(endAll);
@@ -19,17 +28,28 @@ function jwt(sub: string, seconds: number, more: object = {}): string {
   return `${signed}.${createHmac("sha256", SECRET).update(signed).digest("base64url")}`;
 }
 
-for (const [name, codec] of [["JSON", {}], ["MessagePack", { codec: msgpack }]] as const) {
+for (const [name, codec] of [
+  ["JSON", {}],
+  ["MessagePack", { codec: msgpack }],
+] as const) {
   test(`contacts see each other, and a sign-out at once, in ${name}`, async () => {
     const at = await devGateway();
     const ana = signIn(at, { user: `ana-${name}`, ...codec });
-    const bo = signIn(at, { user: `bo-${name}`, device: "web", status: { show: "away" }, ...codec });
+    const bo = signIn(at, {
+      user: `bo-${name}`,
+      device: "web",
+      status: { show: "away" },
+      ...codec,
+    });
     const told: UserState[] = [];
     ana.watch(`bo-${name}`, (states) => told.push(...states));
     await until("ana sees bo", () => told.at(-1)?.show === "away");
     bo.setStatus("busy", "à midi ☕");
     await until("ana sees the status", () => told.at(-1)?.text === "à midi ☕");
-    assert.deepEqual((await ana.query([`bo-${name}`, "nobody"])).map((state) => state.state), ["online", "offline"]);
+    assert.deepEqual(
+      (await ana.query([`bo-${name}`, "nobody"])).map((state) => state.state),
+      ["online", "offline"],
+    );
     const before = Date.now();
     await bo.signOut();
     await until("ana sees bo leave", () => told.at(-1)?.state === "offline");
@@ -54,7 +74,10 @@ test("a socket that is dropped and comes back shows nothing to anybody", async (
   const seen: string[] = [];
   ana.watch("bo", (states) => told.push(...states.map((state) => state.state)));
   bo.watch("ana", (states) => seen.push(...states.map((state) => `${state.state} ${state.stale}`)));
-  await until("both see each other", () => told.at(-1) === "online" && seen.at(-1) === "online false");
+  await until(
+    "both see each other",
+    () => told.at(-1) === "online" && seen.at(-1) === "online false",
+  );
   const [toldBefore, seenBefore] = [told.length, seen.length];
   const phases: string[] = [];
   bo.on("connection", ({ phase }) => phases.push(phase));
@@ -121,7 +144,10 @@ test("whom a token does not allow is refused by name, and the others are watched
   const refused: string[] = [];
   ana.on("refused", ({ users }) => refused.push(...(users ?? [])));
   ana.watch(["bo", "cy", "team:di"]);
-  await until("the others are known", () => ana.get("bo") !== undefined && ana.get("team:di") !== undefined);
+  await until(
+    "the others are known",
+    () => ana.get("bo") !== undefined && ana.get("team:di") !== undefined,
+  );
   await until("refused", () => refused.length > 0);
   assert.deepEqual(refused, ["cy"]);
   assert.deepEqual(await ana.query("cy"), []);
@@ -131,10 +157,7 @@ test("whom a token does not allow is refused by name, and the others are watched
 test("a draining gateway moves its clients to another one, unseen", async () => {
   const store = await redis();
   const shared = ["--dev", "--redis-url", `redis://127.0.0.1:${store.port}`];
-  const [one, two] = await Promise.all([
-    gateway(...shared, "--drain", "2s"),
-    gateway(...shared),
-  ]);
+  const [one, two] = await Promise.all([gateway(...shared, "--drain", "2s"), gateway(...shared)]);
   const ana = signIn(two, { user: "ana" });
   // What a load balancer does: the first that takes connections.
   const { WebSocket } = await import("ws");
@@ -156,7 +179,12 @@ test("a draining gateway moves its clients to another one, unseen", async () => 
   one.signal("SIGTERM");
   await until("bo moved", () => dials === 2 && isConnected(bo)());
   assert.ok(wasDraining);
-  await until("the gateway is gone", () => fetch(`http://127.0.0.1:${one.port}/healthz`).then(() => false, () => true));
+  await until("the gateway is gone", () =>
+    fetch(`http://127.0.0.1:${one.port}/healthz`).then(
+      () => false,
+      () => true,
+    ),
+  );
   const end = Date.now() + 1_500;
   await until("the grace is over", () => Date.now() > end);
   await ana.query("bo");
@@ -171,7 +199,8 @@ test("while the store is away states stay, degraded is told, and its end too", a
   const [ana, bo] = [signIn(at, { user: "ana" }), signIn(at, { user: "bo" })];
   ana.watch("bo");
   await until("ana sees bo", sees(ana, "bo", "online"));
-  const degraded = () => ana.connection.phase === "connected" && ana.connection.degradedSince !== undefined;
+  const degraded = () =>
+    ana.connection.phase === "connected" && ana.connection.degradedSince !== undefined;
   store.signal("SIGSTOP");
   await until("degraded", degraded);
   assert.equal(ana.get("bo")?.state, "online");

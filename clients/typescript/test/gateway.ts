@@ -1,6 +1,6 @@
 /**
- * The real gateway program and a real Redis, on free ports, for integration tests. Ends only what it
- * started. The program is `PRESENCE_GATEWAY`, or the one that cargo built.
+ * The real gateway program and a real Redis, on free ports, for integration tests. Ends only what
+ * it started. The program is `PRESENCE_GATEWAY`, or the one that cargo built.
  */
 import { type ChildProcess, spawn } from "node:child_process";
 import { once, setMaxListeners } from "node:events";
@@ -67,7 +67,11 @@ export class Program {
 /** A gateway that beats fast enough for tests. */
 export async function gateway(...args: string[]): Promise<Program> {
   const port = await freePort();
-  const ready = () => fetch(`http://127.0.0.1:${port}/readyz`).then((answer) => answer.ok, () => false);
+  const ready = () =>
+    fetch(`http://127.0.0.1:${port}/readyz`).then(
+      (answer) => answer.ok,
+      () => false,
+    );
   const listen = ["--listen", `127.0.0.1:${port}`, "--log", "error"];
   const beat = ["--heartbeat", "500ms", "--ttl", "1500ms", "--grace", "1s"];
   return new Program(port, PROGRAM, [...listen, ...beat, ...args], ready).start();
@@ -104,12 +108,14 @@ async function freePort(): Promise<number> {
 
 const over = new AbortController();
 setMaxListeners(0, over.signal);
+/** Aborts when the tests of a file are over, and closes whatever client has it. */
+export const { signal } = over;
 const programs: Program[] = [];
 
 /** Signs in with the sockets of `ws`. */
 export function signIn(gateway: { url: string }, options: Options): Presence {
   const quick = { backoffMinMs: 100, backoffMaxMs: 1_000 };
-  return connect(gateway.url, { WebSocket, signal: over.signal, ...quick, ...options });
+  return connect(gateway.url, { WebSocket, signal, ...quick, ...options });
 }
 
 /** Whatever a failed test left behind would keep the process alive. */

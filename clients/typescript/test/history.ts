@@ -101,7 +101,9 @@ export function does(effects: readonly Effect[], what: Effect["do"]): boolean {
 
 /** The last connection told of. */
 export function shown(effects: readonly Effect[]) {
-  return effects.flatMap((effect) => (effect.do === "tell_connection" ? [effect.connection] : [])).at(-1);
+  return effects
+    .flatMap((effect) => (effect.do === "tell_connection" ? [effect.connection] : []))
+    .at(-1);
 }
 
 export function told(effects: readonly Effect[]) {

@@ -22,7 +22,8 @@ after(endAll);
 const name = (index: number) => `user${index % CLIENTS}`;
 
 /** Whom a client watches: its neighbours, wherever they are. */
-const watched = (index: number) => Array.from({ length: WATCHED }, (_, step) => name(index + step + 1));
+const watched = (index: number) =>
+  Array.from({ length: WATCHED }, (_, step) => name(index + step + 1));
 
 test(`${CLIENTS} clients see the truth after a gateway was killed and Redis paused`, async (context) => {
   const store = await redis();
@@ -68,7 +69,8 @@ test(`${CLIENTS} clients see the truth after a gateway was killed and Redis paus
       const state = presence.get(user);
       return state && !state.stale && (state.state === "offline") === gone.has(user);
     });
-  const wrong = () => clients.filter((client, index) => !gone.has(name(index)) && !isRight(client, index)).length;
+  const wrong = () =>
+    clients.filter((client, index) => !gone.has(name(index)) && !isRight(client, index)).length;
   const allRight = async (when: string) => {
     const began = Date.now();
     await until(`every view is right ${when}, but ${wrong()} are not`, () => wrong() === 0);
@@ -81,7 +83,9 @@ test(`${CLIENTS} clients see the truth after a gateway was killed and Redis paus
   await until("all are back", () => clients.every((client) => isConnected(client)()));
   backMs.sort((a, b) => a - b);
   const at = (share: number) => backMs[Math.floor((backMs.length - 1) * share)];
-  context.diagnostic(`${backMs.length} came back after ${at(0)} to ${at(1)} ms, half of them by ${at(0.5)} ms`);
+  context.diagnostic(
+    `${backMs.length} came back after ${at(0)} to ${at(1)} ms, half of them by ${at(0.5)} ms`,
+  );
   killedAt = 0;
   await killed.start();
 
@@ -96,7 +100,9 @@ test(`${CLIENTS} clients see the truth after a gateway was killed and Redis paus
   await until("the pause is over", () => Date.now() > paused);
   store.signal("SIGCONT");
   const healedMs = await allRight("after the pause");
-  context.diagnostic(`views right ${healedMs} ms after the pause; memory ${Math.round(process.memoryUsage().rss / 1e6)} MB`);
+  context.diagnostic(
+    `views right ${healedMs} ms after the pause; memory ${Math.round(process.memoryUsage().rss / 1e6)} MB`,
+  );
 
   assert.deepEqual([...falseOffline], [], "shown offline though they stayed");
   for (const client of clients) client.close();

@@ -182,7 +182,10 @@ test("a query gives states, or says precisely why not", async () => {
   assert.deepEqual(await answered, [online("bo", 1)]);
 
   const late = presence.query("cy");
-  const refusal = assert.rejects(late, (error) => error instanceof PresenceError && error.code === "timed_out");
+  const refusal = assert.rejects(
+    late,
+    (error) => error instanceof PresenceError && error.code === "timed_out",
+  );
   await place.pass(10_000);
   await refusal;
 
@@ -192,7 +195,10 @@ test("a query gives states, or says precisely why not", async () => {
   await assert.rejects(aborted, /enough/);
 
   presence.close();
-  await assert.rejects(presence.query("ed"), (error) => error instanceof PresenceError && error.code === "ended");
+  await assert.rejects(
+    presence.query("ed"),
+    (error) => error instanceof PresenceError && error.code === "ended",
+  );
   assert.throws(() => presence.query(""), RangeError);
 });
 

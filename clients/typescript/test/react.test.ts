@@ -50,10 +50,18 @@ const texts = (root: ReactTestRenderer) =>
 test("components share one socket, unite their lists and send only differences", async () => {
   const { presence, socket } = await connected();
   const page = (users: string[]) =>
-    h(PresenceProvider, { presence }, h(List, { users }), h(List, { users: ["cy"] }), h(One, { user: "bo" }));
+    h(
+      PresenceProvider,
+      { presence },
+      h(List, { users }),
+      h(List, { users: ["cy"] }),
+      h(One, { user: "bo" }),
+    );
   const root = await render(page(["bo", "cy"]));
   assert.deepEqual(socket.take(), [{ type: "watch", users: ["bo", "cy"], id: 1 }]);
-  await act(async () => socket.say({ type: "snapshot", id: 1, users: [online("bo", 1), offline("cy", 1)] }));
+  await act(async () =>
+    socket.say({ type: "snapshot", id: 1, users: [online("bo", 1), offline("cy", 1)] }),
+  );
   assert.deepEqual(texts(root), ["bo online, cy offline", "cy offline", "online"]);
 
   await act(async () => root.update(page(["cy", "di"])));
@@ -71,9 +79,16 @@ test("another array with the same users sends nothing, and only those concerned 
   const { presence, socket } = await connected();
   let renderings = 0;
   const page = () =>
-    h(PresenceProvider, { presence }, h(List, { users: ["bo"], rendered: () => renderings++ }), h(One, { user: "cy" }));
+    h(
+      PresenceProvider,
+      { presence },
+      h(List, { users: ["bo"], rendered: () => renderings++ }),
+      h(One, { user: "cy" }),
+    );
   const root = await render(page());
-  await act(async () => socket.say({ type: "snapshot", id: 1, users: [online("bo", 1), online("cy", 1)] }));
+  await act(async () =>
+    socket.say({ type: "snapshot", id: 1, users: [online("bo", 1), online("cy", 1)] }),
+  );
   socket.take();
   await act(async () => root.update(page()));
   assert.deepEqual(socket.take(), []);
@@ -87,7 +102,9 @@ test("many changes in one moment are one rendering", async () => {
   const { presence, socket } = await connected();
   let renderings = 0;
   const users = ["bo", "cy", "di"];
-  const root = await render(h(PresenceProvider, { presence }, h(List, { users, rendered: () => renderings++ })));
+  const root = await render(
+    h(PresenceProvider, { presence }, h(List, { users, rendered: () => renderings++ })),
+  );
   const before = renderings;
   await act(async () => {
     socket.say({ type: "snapshot", id: 1, users: users.map((user) => online(user, 1)) });
@@ -100,7 +117,9 @@ test("many changes in one moment are one rendering", async () => {
 
 test("strict mode, which mounts twice, sends nothing twice", async () => {
   const { presence, socket } = await connected();
-  const root = await render(h(StrictMode, null, h(PresenceProvider, { presence }, h(One, { user: "bo" }))));
+  const root = await render(
+    h(StrictMode, null, h(PresenceProvider, { presence }, h(One, { user: "bo" }))),
+  );
   assert.deepEqual(socket.take(), [{ type: "watch", users: ["bo"], id: 1 }]);
   await act(async () => root.unmount());
 });

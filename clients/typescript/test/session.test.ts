@@ -97,7 +97,10 @@ test("an unwatch waits until nothing is in flight, and makes room first", () => 
   history.machine.view.watch("cy");
   assert.deepEqual(sent(history.give({ type: "wanted" })), []);
   const effects = history.hear({ type: "snapshot", id: 1, users: [online("bo", 5)] });
-  assert.deepEqual(sent(effects).map((message) => message.type), ["unwatch", "watch"]);
+  assert.deepEqual(
+    sent(effects).map((message) => message.type),
+    ["unwatch", "watch"],
+  );
 });
 
 test("who may not be watched is told, and no longer vouched for; the others have their answer", () => {
@@ -106,11 +109,20 @@ test("who may not be watched is told, and no longer vouched for; the others have
   history.hear({ type: "snapshot", id: 1, users: [online("bo", 5), online("cy", 5)] });
   history.machine.view.watchAllAgain();
   history.give({ type: "wanted" });
-  const refusal = { type: "error", code: "not_allowed", message: "m", id: 2, users: ["bo"] } as const;
+  const refusal = {
+    type: "error",
+    code: "not_allowed",
+    message: "m",
+    id: 2,
+    users: ["bo"],
+  } as const;
   const effects = history.hear(refusal);
   assert.ok(does(effects, "tell_refusal"));
   assert.deepEqual(told(effects), [{ ...online("bo", 5), stale: true }]);
-  assert.deepEqual(told(history.hear({ type: "snapshot", id: 2, users: [online("cy", 6)] })).length, 1);
+  assert.deepEqual(
+    told(history.hear({ type: "snapshot", id: 2, users: [online("cy", 6)] })).length,
+    1,
+  );
 });
 
 test("degraded is exposed, and its end too", () => {
@@ -140,12 +152,20 @@ test("a long query is asked in parts, and its states come in the order asked", (
     const users = message.users.map((user) => online(user, 1));
     [message] = sent(history.hear({ type: "snapshot", id: message.id!, users }));
   }
-  assert.deepEqual(outcome.states?.map((state) => state.user), names(600));
+  assert.deepEqual(
+    outcome.states?.map((state) => state.user),
+    names(600),
+  );
 });
 
 test("a query outlives a reconnect, but not its deadline, a refusal, or the client", () => {
   const history = connected();
-  const [kept, late, refused, last] = [query(["a"]), query(["b"], history.now + 5_000), query(["c"]), query(["d"])];
+  const [kept, late, refused, last] = [
+    query(["a"]),
+    query(["b"], history.now + 5_000),
+    query(["c"]),
+    query(["d"]),
+  ];
   history.give({ type: "query", query: kept!.asked });
   history.close(1006);
   history.pass(0);
@@ -155,11 +175,15 @@ test("a query outlives a reconnect, but not its deadline, a refusal, or the clie
 
   history.give({ type: "query", query: late!.asked });
   history.pass(5_000);
-  assert.ok(late!.outcome.error instanceof PresenceError && late!.outcome.error.code === "timed_out");
+  assert.ok(
+    late!.outcome.error instanceof PresenceError && late!.outcome.error.code === "timed_out",
+  );
 
   history.give({ type: "query", query: refused!.asked });
   history.hear({ type: "error", code: "store_unavailable", message: "m", id: 4 });
-  assert.ok(refused!.outcome.error instanceof PresenceError && refused!.outcome.error.code === "refused");
+  assert.ok(
+    refused!.outcome.error instanceof PresenceError && refused!.outcome.error.code === "refused",
+  );
 
   history.give({ type: "query", query: last!.asked });
   history.give({ type: "close" });

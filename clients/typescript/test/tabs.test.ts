@@ -1,22 +1,33 @@
 /** Several tabs in one process, with locks of their own making, against the real gateway program. */
 import assert from "node:assert/strict";
+import { webcrypto } from "node:crypto";
 import { after, test } from "node:test";
 import type { Presence } from "presence-client";
 import { type TabsOptions, connectTabs } from "presence-client/tabs";
 import { WebSocket } from "ws";
-import { endAll, gateway, isConnected, sees, signIn, until } from "./gateway.js";
+import { endAll, gateway, isConnected, sees, signIn, signal, until } from "./gateway.js";
+
+// Browsers that have Web Locks have it too; Node 18 has it under another name.
+if (!("crypto" in globalThis)) Object.assign(globalThis, { crypto: webcrypto });
 
 /** Web Locks, as far as this needs them: one holder for each name, and others in turn. */
 class FakeLocks {
   readonly #turns = new Map<string, Promise<unknown>>();
 
-  request(name: string, { signal }: { signal: AbortSignal }, run: () => unknown): Promise<unknown> {
+  request(
+    name: string,
+    { signal: ending }: { signal: AbortSignal },
+    run: () => unknown,
+  ): Promise<unknown> {
     const before = this.#turns.get(name) ?? Promise.resolve();
     const turn = before.then(() => {
-      signal.throwIfAborted();
+      ending.throwIfAborted();
       return run();
     });
-    this.#turns.set(name, turn.catch(() => {}));
+    this.#turns.set(
+      name,
+      turn.catch(() => {}),
+    );
     return turn;
   }
 }
@@ -34,7 +45,14 @@ async function browser(user: string, count: number) {
       dials.push(this);
     }
   }
-  const shared = { name: user, user, locks: new FakeLocks(), WebSocket: Counted, backoffMinMs: 100 };
+  const shared = {
+    name: user,
+    user,
+    signal,
+    locks: new FakeLocks(),
+    WebSocket: Counted,
+    backoffMinMs: 100,
+  };
   const open = (more: Partial<TabsOptions> = {}) => connectTabs(url, { ...shared, ...more });
   const tabs = Array.from({ length: count }, () => open());
   await until("all tabs are connected", () => tabs.every((tab) => isConnected(tab)()));
@@ -48,7 +66,9 @@ test("twenty tabs share one socket, and each is told of whom it watches", async 
   const bo = signIn(await started, { user: "bo" });
   const told = tabs.map((tab, index) => {
     const states: string[] = [];
-    tab.watch(index === 0 ? "cy" : ["bo", "cy"], (news) => states.push(...news.map((s) => `${s.user} ${s.state}`)));
+    tab.watch(index === 0 ? "cy" : ["bo", "cy"], (news) =>
+      states.push(...news.map((s) => `${s.user} ${s.state}`)),
+    );
     return states;
   });
   await until("all see bo", () => tabs.slice(1).every((tab) => sees(tab, "bo", "online")()));
@@ -56,7 +76,10 @@ test("twenty tabs share one socket, and each is told of whom it watches", async 
   await until("all see bo leave", () => tabs.slice(1).every((tab) => sees(tab, "bo", "offline")()));
   assert.equal(dials.length, 1);
   assert.ok(told[0]!.every((state) => state.startsWith("cy")));
-  assert.deepEqual((await tabs[3]!.query(["bo", "di"])).map((state) => state.user), ["bo", "di"]);
+  assert.deepEqual(
+    (await tabs[3]!.query(["bo", "di"])).map((state) => state.user),
+    ["bo", "di"],
+  );
   closeAll(tabs);
 });
 
@@ -66,18 +89,24 @@ test("when the tab that owns the socket closes another takes over, and nothing i
   const told: string[] = [];
   const seen: string[] = [];
   cy.watch("eva", (states) => seen.push(...states.map((state) => state.state)));
-  for (const tab of tabs.slice(1)) tab.watch("bo2", (states) => told.push(...states.map((s) => `${s.state} ${s.stale}`)));
+  for (const tab of tabs.slice(1))
+    tab.watch("bo2", (states) => told.push(...states.map((s) => `${s.state} ${s.stale}`)));
   await until("all see bo", () => told.filter((state) => state === "online false").length === 3);
   await until("cy sees eva", () => seen.at(-1) === "online");
   const before = [told.length, seen.length];
   tabs[0]!.close();
-  await until("the socket moved", () => dials.length === 2 && tabs.slice(1).every((tab) => isConnected(tab)()));
+  await until(
+    "the socket moved",
+    () => dials.length === 2 && tabs.slice(1).every((tab) => isConnected(tab)()),
+  );
   const end = Date.now() + 1_500;
   await until("the grace is over", () => Date.now() > end);
   assert.equal((await tabs[2]!.query("bo2"))[0]?.state, "online");
   assert.deepEqual([told.length, seen.length], before);
   await bo.signOut();
-  await until("all see bo leave", () => tabs.slice(1).every((tab) => sees(tab, "bo2", "offline")()));
+  await until("all see bo leave", () =>
+    tabs.slice(1).every((tab) => sees(tab, "bo2", "offline")()),
+  );
   closeAll(tabs);
   cy.close();
 });
@@ -112,7 +141,10 @@ test("a status is that of all tabs, wherever the socket is", async () => {
   const end = Date.now() + 1_500;
   await until("the grace is over", () => Date.now() > end);
   await bo.query("gil");
-  assert.ok(told.every((state) => (state as { show?: string }).show === "away"), JSON.stringify(told));
+  assert.ok(
+    told.every((state) => (state as { show?: string }).show === "away"),
+    JSON.stringify(told),
+  );
   closeAll([...tabs, bo]);
 });
 
@@ -124,6 +156,8 @@ test("signing out in one tab signs out all", async () => {
   await tabs[2]!.signOut();
   await until("gone", sees(bo, "hal", "offline"), 900);
   await until("all tabs ended", () => tabs.every((tab) => tab.connection.phase === "ended"));
-  assert.ok(tabs[1]!.connection.phase === "ended" && tabs[1]!.connection.reason.message === "Signed out.");
+  assert.ok(
+    tabs[1]!.connection.phase === "ended" && tabs[1]!.connection.reason.message === "Signed out.",
+  );
   bo.close();
 });

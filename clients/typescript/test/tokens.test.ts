@@ -24,7 +24,13 @@ test("the whole lifetime, when the clock is wrong by an hour either way", () => 
 });
 
 test("nothing is known of a token that does not say, or is no JWT", () => {
-  for (const token of [jwt({ sub: "ana" }), jwt({ exp: "soon" }), "opaque", "a.b.c", "a.bnVsbA.c"]) {
+  for (const token of [
+    jwt({ sub: "ana" }),
+    jwt({ exp: "soon" }),
+    "opaque",
+    "a.b.c",
+    "a.bnVsbA.c",
+  ]) {
     assert.equal(lifetimeMs(token, NOW), undefined);
   }
 });

@@ -19,7 +19,13 @@ const rows = readFileSync(file, "utf8")
   .split("\n")
   .filter((line) => line !== "" && !line.startsWith("#"))
   .map((line): Row => {
-    const [from, name, expect, text, hex] = line.split("\t") as [string, string, string, string, string];
+    const [from, name, expect, text, hex] = line.split("\t") as [
+      string,
+      string,
+      string,
+      string,
+      string,
+    ];
     const frames: Row["frames"] = [];
     if (text !== "-") frames.push({ codec: json, frame: text });
     if (hex !== "-") frames.push({ codec: msgpack, frame: bytes(hex) });
