@@ -9,7 +9,7 @@ import { PresenceError } from "./errors.js";
 import type { ClientMessage, Refusal, State } from "./messages.js";
 import type { View } from "./view.js";
 
-/** The most characters of user ids in one message: in UTF-8 well below half of the default limit. */
+/** The most characters of user ids in one message: in UTF-8 well below the default limit. */
 const CHUNK_LEN_MAX = 5_000;
 
 /** The most users in one message, which bounds the snapshot that answers it. */

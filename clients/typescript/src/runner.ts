@@ -155,7 +155,7 @@ export class Runner {
     else socket.close();
   }
 
-  /** A timer that is early only looks and is set again, so one is left alone when it may be later. */
+  /** A timer that is early only looks and is set again: one is left alone when it may be later. */
   #setTimer(): void {
     const { surroundings } = this.means;
     const now = surroundings.now();
