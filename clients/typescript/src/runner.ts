@@ -95,7 +95,6 @@ export class Runner {
     const call = ++this.#tokenCalls;
     try {
       const token = await this.means.token();
-      if (call !== this.#tokenCalls) return;
       if (typeof token !== "string" || token === "") {
         throw new TypeError("The token function must give a string that is not empty");
       }

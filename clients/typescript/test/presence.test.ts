@@ -14,6 +14,13 @@ async function connected() {
   return { place, presence, socket: place.socket };
 }
 
+function withResolvers<T>() {
+  let resolve!: (value: T) => void;
+  let reject!: (error: Error) => void;
+  const promise = new Promise<T>((yes, no) => ([resolve, reject] = [yes, no]));
+  return { promise, resolve, reject };
+}
+
 const names = (states: readonly UserState[]) => states.map(({ user, state }) => `${user} ${state}`);
 
 test("a mistake in the options is said at once, and plainly", () => {
@@ -255,6 +262,37 @@ test("the token function is asked, and what it throws is the reason of the wait"
   await place.pass(500);
   place.socket.open();
   assert.deepEqual(place.socket.take(), [{ type: "hello", token: "a.b.c" }]);
+});
+
+test("what a socket says after it was given up is not heard", async () => {
+  const { place, presence, socket } = await connected();
+  await place.pass(1_000);
+  presence.check();
+  await place.pass(5_000);
+  assert.equal(place.sockets.length, 2);
+  place.socket.welcome();
+  socket.end(4007);
+  assert.equal(presence.connection.phase, "connected");
+});
+
+test("a token call that fails late does not fail the next one", async () => {
+  const place = new Place();
+  const calls: ReturnType<typeof withResolvers<string>>[] = [];
+  const token = () => {
+    const call = withResolvers<string>();
+    calls.push(call);
+    return call.promise;
+  };
+  const presence = place.connect({ token });
+  await place.pass(15_000 + 500);
+  assert.equal(calls.length, 2, "the first attempt was given up");
+  calls[0]!.reject(new Error("late"));
+  await settled();
+  assert.equal(presence.connection.phase, "connecting");
+  calls[1]!.resolve("a.b.c");
+  await settled();
+  place.socket.welcome();
+  assert.equal(presence.connection.phase, "connected");
 });
 
 test("a WebSocket that cannot be made is a gateway that cannot be reached", async () => {

@@ -98,6 +98,18 @@ test("another array with the same users sends nothing, and only those concerned 
   await act(async () => root.unmount());
 });
 
+test("a component that shows whom others watch already is rendered once", async () => {
+  const { presence, socket } = await connected();
+  presence.watch("bo");
+  await settled();
+  socket.say({ type: "snapshot", id: 1, users: [online("bo", 1)] });
+  let renderings = 0;
+  const list = h(List, { users: ["bo"], rendered: () => renderings++ });
+  const root = await render(h(PresenceProvider, { presence }, list));
+  assert.deepEqual([texts(root), renderings], [["bo online"], 1]);
+  await act(async () => root.unmount());
+});
+
 test("many changes in one moment are one rendering", async () => {
   const { presence, socket } = await connected();
   let renderings = 0;
