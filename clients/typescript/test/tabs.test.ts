@@ -1,0 +1,163 @@
+/** Several tabs in one process, with locks of their own making, against the real gateway program. */
+import assert from "node:assert/strict";
+import { webcrypto } from "node:crypto";
+import { after, test } from "node:test";
+import type { Presence } from "presence-client";
+import { type TabsOptions, connectTabs } from "presence-client/tabs";
+import { WebSocket } from "ws";
+import { endAll, gateway, isConnected, sees, signIn, signal, until } from "./gateway.js";
+
+// Browsers that have Web Locks have it too; Node 18 has it under another name.
+if (!("crypto" in globalThis)) Object.assign(globalThis, { crypto: webcrypto });
+
+/** Web Locks, as far as this needs them: one holder for each name, and others in turn. */
+class FakeLocks {
+  readonly #turns = new Map<string, Promise<unknown>>();
+
+  request(
+    name: string,
+    { signal: ending }: { signal: AbortSignal },
+    run: () => unknown,
+  ): Promise<unknown> {
+    const before = this.#turns.get(name) ?? Promise.resolve();
+    const turn = before.then(() => {
+      ending.throwIfAborted();
+      return run();
+    });
+    this.#turns.set(
+      name,
+      turn.catch(() => {}),
+    );
+    return turn;
+  }
+}
+
+after(endAll);
+const started = gateway("--dev");
+
+/** One browser with as many tabs, and how often it dialed. */
+async function browser(user: string, count: number) {
+  const { url } = await started;
+  const dials: WebSocket[] = [];
+  class Counted extends WebSocket {
+    constructor(url: string, protocols: string[]) {
+      super(url, protocols);
+      dials.push(this);
+    }
+  }
+  const shared = {
+    name: user,
+    user,
+    signal,
+    locks: new FakeLocks(),
+    WebSocket: Counted,
+    backoffMinMs: 100,
+  };
+  const open = (more: Partial<TabsOptions> = {}) => connectTabs(url, { ...shared, ...more });
+  const tabs = Array.from({ length: count }, () => open());
+  await until("all tabs are connected", () => tabs.every((tab) => isConnected(tab)()));
+  return { tabs, dials, open };
+}
+
+const closeAll = (tabs: Presence[]) => tabs.forEach((tab) => tab.close());
+
+test("twenty tabs share one socket, and each is told of whom it watches", async () => {
+  const { tabs, dials } = await browser("ana", 20);
+  const bo = signIn(await started, { user: "bo" });
+  const told = tabs.map((tab, index) => {
+    const states: string[] = [];
+    tab.watch(index === 0 ? "cy" : ["bo", "cy"], (news) =>
+      states.push(...news.map((s) => `${s.user} ${s.state}`)),
+    );
+    return states;
+  });
+  await until("all see bo", () => tabs.slice(1).every((tab) => sees(tab, "bo", "online")()));
+  await bo.signOut();
+  await until("all see bo leave", () => tabs.slice(1).every((tab) => sees(tab, "bo", "offline")()));
+  assert.equal(dials.length, 1);
+  assert.ok(told[0]!.every((state) => state.startsWith("cy")));
+  assert.deepEqual(
+    (await tabs[3]!.query(["bo", "di"])).map((state) => state.user),
+    ["bo", "di"],
+  );
+  closeAll(tabs);
+});
+
+test("when the tab that owns the socket closes another takes over, and nothing is shown", async () => {
+  const { tabs, dials } = await browser("eva", 4);
+  const [bo, cy] = [signIn(await started, { user: "bo2" }), signIn(await started, { user: "cy2" })];
+  const told: string[] = [];
+  const seen: string[] = [];
+  cy.watch("eva", (states) => seen.push(...states.map((state) => state.state)));
+  for (const tab of tabs.slice(1))
+    tab.watch("bo2", (states) => told.push(...states.map((s) => `${s.state} ${s.stale}`)));
+  await until("all see bo", () => told.filter((state) => state === "online false").length === 3);
+  await until("cy sees eva", () => seen.at(-1) === "online");
+  const before = [told.length, seen.length];
+  tabs[0]!.close();
+  await until(
+    "the socket moved",
+    () => dials.length === 2 && tabs.slice(1).every((tab) => isConnected(tab)()),
+  );
+  const end = Date.now() + 1_500;
+  await until("the grace is over", () => Date.now() > end);
+  assert.equal((await tabs[2]!.query("bo2"))[0]?.state, "online");
+  assert.deepEqual([told.length, seen.length], before);
+  await bo.signOut();
+  await until("all see bo leave", () =>
+    tabs.slice(1).every((tab) => sees(tab, "bo2", "offline")()),
+  );
+  closeAll(tabs);
+  cy.close();
+});
+
+test("a socket that is lost is one socket again, and tabs that come later are told at once", async () => {
+  const { tabs, dials, open } = await browser("flo", 3);
+  const bo = signIn(await started, { user: "bo3" });
+  tabs[0]!.watch("bo3");
+  await until("seen", sees(tabs[0]!, "bo3", "online"));
+  dials[0]!.terminate();
+  await until("back", () => dials.length === 2 && tabs.every((tab) => isConnected(tab)()));
+  const late = open();
+  late.watch("bo3");
+  await until("seen there too", sees(late, "bo3", "online"));
+  await until("and still seen", () => tabs[0]!.get("bo3")?.stale === false);
+  assert.equal(dials.length, 2);
+  closeAll([...tabs, late, bo]);
+});
+
+test("a status is that of all tabs, wherever the socket is", async () => {
+  const { tabs, dials } = await browser("gil", 3);
+  const bo = signIn(await started, { user: "bo4" });
+  bo.watch("gil");
+  tabs[1]!.setStatus("busy", "writing");
+  await until("shown", () => bo.get("gil")?.text === "writing");
+  tabs[2]!.setStatus("away");
+  await until("shown", () => bo.get("gil")?.show === "away");
+  const told: unknown[] = [];
+  bo.watch("gil", (states) => told.push(...states));
+  tabs[0]!.close();
+  await until("the socket moved", () => dials.length === 2 && isConnected(tabs[1]!)());
+  const end = Date.now() + 1_500;
+  await until("the grace is over", () => Date.now() > end);
+  await bo.query("gil");
+  assert.ok(
+    told.every((state) => (state as { show?: string }).show === "away"),
+    JSON.stringify(told),
+  );
+  closeAll([...tabs, bo]);
+});
+
+test("signing out in one tab signs out all", async () => {
+  const { tabs } = await browser("hal", 3);
+  const bo = signIn(await started, { user: "bo5" });
+  bo.watch("hal");
+  await until("seen", sees(bo, "hal", "online"));
+  await tabs[2]!.signOut();
+  await until("gone", sees(bo, "hal", "offline"), 900);
+  await until("all tabs ended", () => tabs.every((tab) => tab.connection.phase === "ended"));
+  assert.ok(
+    tabs[1]!.connection.phase === "ended" && tabs[1]!.connection.reason.message === "Signed out.",
+  );
+  bo.close();
+});
