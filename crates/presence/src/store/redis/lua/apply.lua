@@ -56,6 +56,9 @@ for _, claim in ipairs(claims) do
   if record.is_new and next(contributions) then
     -- Else nobody would be told of what changes now.
     restore(bucket, user, record)
+  elseif not next(contributions) and record.view.gateways ~= setup.gateway then
+    -- The key is gone, and gateways that had a part in it may live: what this one tells is not all.
+    settle(bucket, user, record)
   end
   note_lost(bucket, record.view, contributions, setup.gateway)
   local comes = contribution ~= '' and contribution ~= 'drained'
@@ -93,6 +96,7 @@ for _, claim in ipairs(claims) do
     cause = cause,
     since_ms = now_ms - (view.state == 'online' and online_ms or silence_ms),
     hold_until = hold_until,
+    awaited = '',
     due_ms = math.max(now_ms + due_in_ms, 0),
   })
 end

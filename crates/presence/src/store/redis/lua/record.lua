@@ -4,7 +4,8 @@
 --   <prefix>:{b}:user:<user>   hash, TTL: gateway -> "<set_at_us> <show> <devices> <text>", or "drained <until_ms>" when it
 --                              only keeps the user's place. Exists while the user is online.
 --   <prefix>:{b}:seen:<user>   string, kept for `last_seen`: the view's line; while a loss is held back, a second line
---                              "<hold_until_ms> <the line shown until then>".
+--                              "<hold_until_ms> <the line shown until then>"; and when that waits for gateways to join the
+--                              user again, a third that names them.
 --   <prefix>:{b}:gateways      hash, TTL: gateway -> until when (ms) it vouches for its users of this bucket; and
 --                              "<gateway> lost" -> when (ms) its part of a user was found lapsed, which it is to be told.
 --
@@ -92,24 +93,25 @@ local function looks_like(a, b)
   return a.state == b.state and a.show == b.show and a.devices == b.devices and a.text == b.text
 end
 
--- The record of a user: `view`, and `before` with `hold_until` (0 when nothing is held back). `is_new` when there is none.
+-- The record of a user: `view`; `before` with `hold_until`, 0 when nothing is held back; and `awaited`, the gateways that the
+-- hold waits for, '' when it waits for none. `is_new` when there is none.
 local function load_record(bucket, user)
   local stored = call('GET', key(bucket, 'seen', user))
   if not stored then
-    return { view = parse(NO_TRACE), hold_until = 0, is_new = true }
+    return { view = parse(NO_TRACE), hold_until = 0, awaited = '', is_new = true }
   end
-  local view, hold_until, before = string.match(stored, '^([^\n]*)\n(%d+) (.*)$')
+  local view, hold_until, before, awaited = string.match(stored, '^([^\n]*)\n(%d+) ([^\n]*)\n?(.*)$')
   if not view then
-    return { view = parse(stored), hold_until = 0 }
+    return { view = parse(stored), hold_until = 0, awaited = '' }
   end
-  local record = { view = parse(view), hold_until = tonumber(hold_until) }
+  local record = { view = parse(view), hold_until = tonumber(hold_until), awaited = awaited }
   if record.hold_until > revive_since and revive_until > now_ms then
     record.hold_until = math.max(record.hold_until, revive_until)
   end
   if record.hold_until > now_ms then
     record.before = parse(before)
   else
-    record.hold_until = 0
+    record.hold_until, record.awaited = 0, ''
   end
   return record
 end
@@ -124,6 +126,9 @@ local function save_record(bucket, user, record)
   local stored = line_of(record.view)
   if record.before then
     stored = stored .. '\n' .. integer(record.hold_until) .. ' ' .. line_of(record.before)
+    if record.awaited ~= '' then
+      stored = stored .. '\n' .. record.awaited
+    end
   end
   call('SET', key(bucket, 'seen', user), stored, 'PX', integer(setup.last_seen_ms))
 end
@@ -169,16 +174,20 @@ local function kept_until(contribution)
 end
 
 -- Notes for each gateway that a view names (but one), and that has no part in the user any more, that this is so: it may
--- live after all, and then has to join the user again.
+-- live after all, and then has to join the user again. Answers those that may.
 local function note_lost(bucket, view, contributions, but)
-  if view.gateways == '.' or view.gateways == but then
-    return
-  end
-  for gateway in string.gmatch(view.gateways, '[^,]+') do
-    if gateway ~= but and not contributions[gateway] then
-      call('HSET', vouchers_key(bucket), gateway .. ' lost', integer(now_ms))
+  local awaited = {}
+  if view.gateways ~= '.' and view.gateways ~= but then
+    for gateway in string.gmatch(view.gateways, '[^,]+') do
+      if gateway ~= but and not contributions[gateway] then
+        call('HSET', vouchers_key(bucket), gateway .. ' lost', integer(now_ms))
+        if alive_until(bucket, gateway) > now_ms then
+          awaited[#awaited + 1] = gateway
+        end
+      end
     end
   end
+  return table.concat(awaited, ',')
 end
 
 -- What the gateways contribute: gateway -> contribution, without those that count as alive no more, which are removed.
@@ -237,27 +246,49 @@ local function merge(contributions)
   return view
 end
 
--- Makes `view` the user's view. `change` says why: cause, since_ms, hold_until (0 when the change was deliberate), and
--- due_ms, when watchers should see it if all went well.
+-- A gateway that has told of a user is waited for no more. Answers whether it was waited for, and was the last.
+local function was_last_awaited(record, gateway)
+  local rest, was_awaited = {}, false
+  for awaited in string.gmatch(record.awaited, '[^,]+') do
+    if awaited == gateway then
+      was_awaited = true
+    else
+      rest[#rest + 1] = awaited
+    end
+  end
+  record.awaited = table.concat(rest, ',')
+  return was_awaited and #rest == 0
+end
+
+-- Makes `view` the user's view. `change` says why: cause, since_ms, hold_until (0 when the change was deliberate), due_ms,
+-- when watchers should see it if all went well, and `awaited`, the gateways that may join a lost user again, or ''.
 --
 -- The version grows only with what a watcher could tell apart, so that nothing an invisible user does shows.
 -- While a loss is held back, a user who comes back piece by piece stays held until it looks as before, or is out of time;
 -- a bye that comes late, after the loss that it explains, ends the hold, or shortens it to its own, and so does any loss on the
 -- one gateway where the user was; and another loss makes it longer: of a session that came and went between two batches.
+-- A hold that waits for gateways ends, whatever they tell, when the last of them has, and not before.
 local function commit(bucket, user, record, view, change)
   local old = record.view
   local visible = not looks_like(view, old)
-  local hold = record.before
+  local hold, awaited = record.before, record.awaited
+  local answered = change.cause ~= 'expired' and was_last_awaited(record, setup.gateway)
+  local hold_until = change.hold_until
+  if record.awaited ~= '' and LOSSES[change.cause] then
+    hold_until = math.max(hold_until, record.hold_until)
+  end
   if visible then
     view.version = math.max(old.version + 1, now_us)
     view.since = old.since
     if view.state ~= old.state then
       view.since = integer(change.since_ms)
     end
-    if change.hold_until > now_ms then
+    if hold_until > now_ms then
+      local is_all = answered or change.cause == 'bye'
       record.before = hold or old
-      record.hold_until = math.max(record.hold_until, change.hold_until)
-    elseif not (hold and change.cause == 'joined' and hold.state == 'online' and view.state == 'online') then
+      record.hold_until = is_all and hold_until or math.max(record.hold_until, hold_until)
+    elseif answered
+      or not (hold and change.cause == 'joined' and hold.state == 'online' and view.state == 'online') then
       record.before, record.hold_until = nil, 0
     end
     if hold and view.state == 'online' and hold.state == 'online' then
@@ -267,17 +298,22 @@ local function commit(bucket, user, record, view, change)
     if record.before and (record.before.state == 'offline' or looks_like(view, record.before)) then
       record.before, record.hold_until = nil, 0
     end
+    if change.awaited ~= '' then
+      record.awaited = change.awaited
+    end
   else
     view.version, view.since = old.version, old.since
     local is_loss = hold and view.state == 'offline' and LOSSES[change.cause]
-    local explains = change.cause == 'bye' or is_loss and hold.gateways == setup.gateway
-    local released = is_loss and explains and change.hold_until < record.hold_until - EARLIER_MS
+    local explains = answered or change.cause == 'bye' or is_loss and hold.gateways == setup.gateway
+    local released = is_loss and explains and hold_until < record.hold_until - EARLIER_MS
     if released then
-      record.hold_until = change.hold_until
-      record.before = change.hold_until > now_ms and hold or nil
-    elseif is_loss and change.cause ~= 'bye' and change.hold_until > record.hold_until then
+      record.hold_until = hold_until
+      record.before = hold_until > now_ms and hold or nil
+    elseif is_loss and change.cause ~= 'bye' and hold_until > record.hold_until then
       -- Nobody needs to be told: whoever holds the loss back asks again before it is shown.
-      record.hold_until = change.hold_until
+      record.hold_until = hold_until
+      save_record(bucket, user, record)
+    elseif record.awaited ~= awaited then
       save_record(bucket, user, record)
     end
     if view.gateways == old.gateways and not released then
@@ -315,7 +351,9 @@ end
 local function restore(bucket, user, record)
   local view = merge(load_contributions(bucket, user))
   if view.gateways ~= '.' then
-    return commit(bucket, user, record, view, { cause = 'joined', since_ms = now_ms, hold_until = 0, due_ms = now_ms })
+    return commit(bucket, user, record, view, {
+      cause = 'joined', since_ms = now_ms, hold_until = 0, due_ms = now_ms, awaited = '',
+    })
   end
 end
 
@@ -335,9 +373,9 @@ local function settle(bucket, user, record)
   if not lapsed then
     return
   end
-  note_lost(bucket, record.view, contributions)
   return commit(bucket, user, record, merge(contributions), {
     cause = 'expired',
+    awaited = note_lost(bucket, record.view, contributions),
     since_ms = lapsed > 0 and lapsed - setup.ttl_ms or tonumber(record.view.since) or now_ms,
     hold_until = math.max(lapsed + setup.grace_ms, forgive_until, place_kept_until(contributions)),
     due_ms = (lapsed > 0 and lapsed or now_ms) + setup.grace_ms,
