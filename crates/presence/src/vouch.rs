@@ -49,7 +49,9 @@ async fn vouch(core: Arc<Core>, users: Vec<UserId>) {
     for batch in users.chunks(BATCH_LEN_MAX) {
         core.metrics.refreshes.inc_by(batch.len() as u64);
         for _ in 0..ATTEMPTS {
-            match core.store.refresh(batch.to_vec()).await {
+            // Who left since then is not to be kept alive, least of all on a gateway that is dead.
+            let batch = batch.iter().filter(|user| core.roster.has(user)).cloned().collect();
+            match core.store.refresh(batch).await {
                 Ok(missing) => {
                     rejoin(&core, missing);
                     break;

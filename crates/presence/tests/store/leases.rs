@@ -170,6 +170,19 @@ fn delete_key(world: &World) {
     shared_server(Kind::Redis).cli(&["DEL", &keys_of(world.prefix(), &user("ana")).user]);
 }
 
+/// A call that waited in a stopped Redis may vouch for somebody who has left since.
+#[tokio::test]
+async fn the_part_of_a_dead_gateway_does_not_live_on_in_a_key_that_another_keeps_alive() {
+    let world = World::new(Kind::Redis, slow());
+    let (dead, other) = (world.gateway("dead").await, world.gateway("other").await);
+    dead.join("ana", "ios").await;
+    age_by(&world, &dead, Duration::from_mins(5), Duration::from_mins(5));
+    renew(&other).await;
+    assert!(other.refresh(&["ana"]).await.is_empty(), "the key is there");
+    let ana = other.look("ana").await;
+    assert!(!ana.shown().is_online(), "{ana:?}");
+}
+
 #[tokio::test]
 async fn the_part_of_a_dead_gateway_does_not_live_on_by_a_place_that_another_keeps() {
     let world = World::new(Kind::Redis, slow());

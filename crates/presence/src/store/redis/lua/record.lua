@@ -358,7 +358,8 @@ local function restore(bucket, user, record)
 end
 
 -- A user of whom nobody vouches any more, or not all that did: brings the record up to the truth, and answers the row
--- that tells of it, if there is any. The usual case, a living user of one gateway, costs one HLEN.
+-- that tells of it, if there is any. The usual case, a living user of one gateway, costs one HLEN: that the key is there is
+-- enough, unless the gateway is late with its lease. Then another may have kept the key alive, for a user who was with it as well.
 local function settle(bucket, user, record)
   if record.view.gateways == '.' then
     return record.is_new and restore(bucket, user, record)
@@ -367,7 +368,7 @@ local function settle(bucket, user, record)
   local parts = call('HLEN', key(bucket, 'user', user))
   if parts == 0 then
     lapsed = last_alive(bucket, record.view)
-  elseif parts > 1 or string.find(record.view.gateways, ',', 1, true) then
+  elseif parts > 1 or setup.late[record.view.gateways] or string.find(record.view.gateways, ',', 1, true) then
     contributions, _, lapsed = load_contributions(bucket, user)
   end
   if not lapsed then
