@@ -99,7 +99,7 @@ mod tests {
         assert_eq!(Strain::default().stretch(PAUSE), PAUSE);
         let behind = after(100, TIMER_TIME + 2 * UNIT).stretch(PAUSE);
         assert!(behind > PAUSE.mul_f64(2.9) && behind <= 3 * PAUSE, "{behind:?}");
-        assert_eq!(after(100, Duration::from_secs(60)).stretch(PAUSE), PAUSE.mul_f64(STRETCH_MAX));
+        assert_eq!(after(100, Duration::from_mins(1)).stretch(PAUSE), PAUSE.mul_f64(STRETCH_MAX));
     }
 
     #[test]
@@ -113,7 +113,7 @@ mod tests {
 
     #[test]
     fn a_stop_of_the_process_is_soon_forgotten() {
-        let strain = after(1, Duration::from_secs(60));
+        let strain = after(1, Duration::from_mins(1));
         assert!(strain.stretch(PAUSE) > 3 * PAUSE);
         (0..50).for_each(|_| strain.note_timer(Duration::ZERO));
         assert!(strain.stretch(PAUSE) < PAUSE.mul_f64(1.3));
