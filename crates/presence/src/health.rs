@@ -20,6 +20,9 @@ const FAILURES_MIN: u32 = 2;
 /// again, half a second over which they spread, and some.
 const SETTLE_TIME: Duration = Duration::from_millis(2500);
 
+/// The store must have been back for so long before clients are told so: by then most of what they see is right again.
+const BACK_TIME: Duration = Duration::from_secs(1);
+
 /// How often the lease is renewed at most, whoever asks for it.
 const PAUSE_MIN: Duration = Duration::from_millis(20);
 
@@ -31,7 +34,7 @@ const WORD_TIME_MAX: Duration = Duration::from_secs(2);
 pub(crate) struct Health {
     is_away: AtomicBool,
     /// Since when states are the last known ones, in ms since the Unix epoch; 0 when they are the latest. It ends only when
-    /// the store has been back for [`SETTLE_TIME`]: sessions are told once of an outage, and not of each return within it.
+    /// the store has been back for [`BACK_TIME`]: sessions are told once of an outage, and not of each return within it.
     degraded_since: AtomicU64,
     answered: Notify,
     /// A renewal is wanted before its time.
@@ -161,7 +164,7 @@ pub(crate) async fn run(core: Arc<Core>) {
                 core.reconcile_soon();
                 back_since = Instant::now();
             }
-            (true, 0) if back_since.elapsed() > SETTLE_TIME => tell_all(&core, 0),
+            (true, 0) if back_since.elapsed() > BACK_TIME => tell_all(&core, 0),
             _ => {}
         }
         let pause = core.config.renewal().mul_f64(0.9 + 0.2 * fastrand::f64());

@@ -49,7 +49,7 @@ async fn when_a_primary_of_a_cluster_is_killed_nobody_is_shown_offline_and_a_rea
     cluster.kill(old);
     cluster.failover(slot, old).await;
     until_ready(&house).await;
-    only_degraded_for(&mut watcher, Duration::from_secs(1)).await;
+    only_degraded_for(&mut watcher, Duration::from_secs(2)).await;
     assert_healed(&house, &mut watcher, b).await;
     drop(c);
     watcher.expect_offline("c").await;
@@ -83,7 +83,7 @@ async fn when_a_primary_with_sentinels_is_killed_nobody_is_shown_offline_and_a_r
     redis.kill(old);
     redis.failover(old).await;
     until_ready(&house).await;
-    only_degraded_for(&mut watcher, Duration::from_secs(1)).await;
+    only_degraded_for(&mut watcher, Duration::from_secs(2)).await;
     assert_healed(&house, &mut watcher, b).await;
     drop(c);
     watcher.expect_offline("c").await;

@@ -180,7 +180,7 @@ async fn the_part_of_a_dead_gateway_does_not_live_on_in_a_key_that_another_keeps
     renew(&other).await;
     assert!(other.refresh(&["ana"]).await.is_empty(), "the key is there");
     let ana = other.look("ana").await;
-    assert!(!ana.shown().is_online(), "{ana:?}");
+    assert!(!ana.view.is_online(), "{ana:?}");
 }
 
 #[tokio::test]
