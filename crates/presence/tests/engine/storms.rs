@@ -72,9 +72,9 @@ async fn what_could_not_be_answered_is_asked_for_in_a_few_calls_with_rests() {
         client.live_for(Duration::from_millis(1)).await;
         assert_eq!(client.view.len(), 2);
     }
-    // 2,000 users in batches of 500.
+    // 2,000 users in batches of 500, of which one may have been under way as the store went on.
     let asked = store.snapshots.load(Relaxed) - before;
-    assert!((4..=5).contains(&asked), "{asked}");
+    assert!((3..=5).contains(&asked), "{asked}");
 }
 
 /// Each batch is a message to every gateway.
