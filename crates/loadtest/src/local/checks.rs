@@ -48,6 +48,7 @@ pub(crate) fn shortfalls(plan: &Plan, machine: &Machine) -> Vec<Shortfall> {
         backlog("net.core.somaxconn", machine.somaxconn),
         backlog("net.ipv4.tcp_max_syn_backlog", machine.tcp_max_syn_backlog),
         conntrack(plan, machine),
+        socket_table(plan, machine),
     ];
     found.into_iter().flatten().collect()
 }
@@ -146,6 +147,22 @@ fn conntrack(plan: &Plan, machine: &Machine) -> Option<Shortfall> {
     })
 }
 
+/// On loopback each connection has two entries; with more than two to a bucket, each packet's way to its socket becomes the
+/// dearest part of a heartbeat.
+fn socket_table(plan: &Plan, machine: &Machine) -> Option<Shortfall> {
+    let what = "Buckets of the kernel's table of TCP sockets (net.ipv4.tcp_ehash_entries)";
+    let needed = plan.connections;
+    short(Weight::Doubtful, what, machine.socket_buckets, needed, || {
+        let enough = (needed * 2).next_power_of_two();
+        format!(
+            "As root, in a network namespace with a table of its own: sysctl -w \
+             net.ipv4.tcp_child_ehash_entries={enough} && ip netns add presence && ip -n presence \
+             link set lo up && ip netns exec presence presence-loadtest local …; or boot with \
+             thash_entries={enough}"
+        )
+    })
+}
+
 #[cfg(test)]
 mod tests {
     use std::time::Duration;
@@ -172,6 +189,7 @@ mod tests {
             somaxconn: 4096,
             tcp_max_syn_backlog: 2048,
             conntrack_max: u64::MAX,
+            socket_buckets: 1 << 20,
         }
     }
 
@@ -201,7 +219,8 @@ mod tests {
             (Machine { tasks_left: 100, ..good.clone() }, "100", "kernel.pid_max=65536"),
             (Machine { somaxconn: 128, ..good.clone() }, "128", "net.core.somaxconn=4096"),
             (Machine { tcp_max_syn_backlog: 64, ..good.clone() }, "64", "syn_backlog=4096"),
-            (Machine { conntrack_max: 65_536, ..good }, "65,536", "conntrack_max=2200000"),
+            (Machine { conntrack_max: 65_536, ..good.clone() }, "65,536", "conntrack_max=2200000"),
+            (Machine { socket_buckets: 262_144, ..good }, "262,144", "thash_entries=2097152"),
         ];
         for (machine, value, command) in table {
             let told = told(&PLAN, &machine);

@@ -28,6 +28,8 @@ pub(crate) struct Machine {
     pub(crate) tcp_max_syn_backlog: u64,
     /// Connections that a firewall keeps in mind; unlimited where there is none.
     pub(crate) conntrack_max: u64,
+    /// Buckets of the kernel's hash table of TCP sockets.
+    pub(crate) socket_buckets: u64,
 }
 
 impl Machine {
@@ -44,6 +46,7 @@ impl Machine {
             somaxconn: number("/proc/sys/net/core/somaxconn"),
             tcp_max_syn_backlog: number("/proc/sys/net/ipv4/tcp_max_syn_backlog"),
             conntrack_max: number("/proc/sys/net/netfilter/nf_conntrack_max"),
+            socket_buckets: socket_buckets(),
         })
     }
 }
@@ -54,6 +57,12 @@ fn number(path: &str) -> u64 {
 
 fn parse<T: FromStr>(text: &str) -> Option<T> {
     text.trim().parse().ok()
+}
+
+/// Negative in a network namespace that has no table of its own: then all share one of that size.
+fn socket_buckets() -> u64 {
+    let text = fs::read_to_string("/proc/sys/net/ipv4/tcp_ehash_entries").unwrap_or_default();
+    parse::<i64>(&text).map_or(u64::MAX, i64::unsigned_abs)
 }
 
 /// `file-nr` holds the open files, nothing, and how many may be.
