@@ -18,6 +18,7 @@ mod subscription;
 mod tls;
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use async_trait::async_trait;
 use fred::clients::Client;
@@ -45,6 +46,9 @@ use keys::Keyspace;
 use reach::Reach;
 use scripts::Scripts;
 use subscription::Subscription;
+
+/// How long a process that was stopped waits for its next renewal, before it judges others by what it knew.
+const LEASES_TIME: Duration = Duration::from_secs(1);
 
 /// What it takes to open the store.
 #[derive(Debug, Clone)]
@@ -105,6 +109,8 @@ async fn open_target(
     let subscriber = Link::open(target.subscriber_client()).await.map_err(failed)?;
 
     let reach = Arc::new(Reach::new());
+    let running = reach.clone();
+    let beat = AbortOnDrop::new(tokio::spawn(async move { running.beat().await }));
     let (sender, events) = mpsc::channel(EVENT_QUEUE_LEN);
     let client = commands.client.clone();
     let subscription = Subscription::new(channels.clone(), expired);
@@ -119,6 +125,7 @@ async fn open_target(
         channels,
         first_pulse: Mutex::default(),
         _feed: AbortOnDrop::new(tokio::spawn(feed.run())),
+        _beat: beat,
     };
     // Before anything is read: since when the store remembers is part of every answer.
     let first = store.renew().await.map_err(refused)?;
@@ -136,12 +143,25 @@ pub struct RedisStore {
     first_pulse: Mutex<Option<Pulse>>,
     /// Owns both connections.
     _feed: AbortOnDrop<()>,
+    _beat: AbortOnDrop<()>,
+}
+
+impl RedisStore {
+    /// A process that was stopped waits for its next renewal, for a moment: it does not know who died meanwhile, nor
+    /// whether the store was away.
+    async fn know_leases(&self) {
+        let leases = &self.scripts.leases;
+        if self.reach.was_stopped_since(leases.renewed_at()) {
+            let _ = timeout(LEASES_TIME, leases.renewed()).await;
+        }
+    }
 }
 
 #[async_trait]
 impl Store for RedisStore {
     async fn apply(&self, claims: Vec<Claim>) -> Result<(), StoreError> {
         debug_assert!(claims.len() <= BATCH_LEN_MAX);
+        self.know_leases().await;
         self.reach.call(async { self.scripts.apply(&claims, self.reach.contact()).await }).await
     }
 
@@ -152,6 +172,7 @@ impl Store for RedisStore {
 
     async fn snapshot(&self, users: Vec<UserId>) -> Result<Vec<Standing>, StoreError> {
         debug_assert!(users.len() <= BATCH_LEN_MAX);
+        self.know_leases().await;
         self.reach.call(async { self.scripts.snapshot(&users, self.reach.contact()).await }).await
     }
 

@@ -243,3 +243,20 @@ async fn dropping_a_store_ends_its_connections_and_its_events() {
     let mut events = opened.events;
     assert!(events.recv().await.is_none());
 }
+
+/// The one that had trouble holds for longer than the others would, who must not show the loss meanwhile.
+#[tokio::test]
+async fn a_loss_that_is_held_for_trouble_is_held_for_everybody() {
+    let server = RedisServer::start();
+    let grace = Duration::from_secs(2);
+    let world = World::on(&server, Config { grace, ..slow() });
+    let (troubled, other) = (world.gateway("troubled").await, world.gateway("other").await);
+    server.cli(&["CONFIG", "SET", "maxmemory", "1"]);
+    troubled.store().apply(vec![join("bo", "ios")]).await.expect_err("it is full");
+    server.cli(&["CONFIG", "SET", "maxmemory", "0"]);
+    other.join("ana", "ios").await;
+    other.leave("ana", Cause::Closed).await;
+    troubled.leave("ana", Cause::Closed).await;
+    let held = other.look("ana").await.held.expect("for a while");
+    assert!(held.remaining > grace, "{held:?}");
+}

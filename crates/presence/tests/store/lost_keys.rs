@@ -72,6 +72,18 @@ async fn who_moved_meanwhile_is_gone_when_the_gateway_before_has_told() {
     assert!(held.is_none_or(|held| held.remaining <= world.config.grace));
 }
 
+/// While the devices differ, she is shown as before for as long as the one before may come back.
+#[tokio::test]
+async fn who_moved_to_another_device_is_waited_for_no_longer_either() {
+    let (world, g, h) = ana_lost().await;
+    assert!(h.look("ana").await.held.is_some());
+    h.join("ana", "web").await;
+    g.leave("ana", Cause::Closed).await;
+    h.leave("ana", Cause::Closed).await;
+    let held = h.look("ana").await.held;
+    assert!(held.as_ref().is_none_or(|held| held.remaining <= world.config.grace), "{held:?}");
+}
+
 #[tokio::test]
 async fn the_bye_on_one_gateway_does_not_hide_who_may_live_on_another() {
     let (_, g, h) = ana_lost().await;

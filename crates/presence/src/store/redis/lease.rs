@@ -12,6 +12,7 @@ use fred::clients::Client;
 use fred::types::scripts::Script;
 use parking_lot::Mutex;
 use serde::Deserialize;
+use tokio::sync::Notify;
 use tokio::time::{Instant, timeout};
 
 use super::RedisOptions;
@@ -51,6 +52,7 @@ pub(super) struct Leases {
     /// How long after its last renewal the users of a dead gateway are offline.
     due_after: Duration,
     state: Mutex<State>,
+    renewed: Notify,
 }
 
 /// What the renewals told.
@@ -83,8 +85,10 @@ pub(super) struct Known {
     pub(super) good_until_ms: u64,
     /// Until when (ms, by the store's clock) the gateways that are late may have been kept from renewing by the store.
     pub(super) doubt_until_ms: u64,
-    /// From when to when (ms, by the store's clock) the store was away before this gateway came.
+    /// From when to when (ms, by the store's clock) the store was away lately, as far as others noticed.
     pub(super) away: Option<(u64, u64)>,
+    /// The same, of a time before this gateway came.
+    pub(super) away_before: Option<(u64, u64)>,
     /// Since when (µs, by the store's clock) the store remembers.
     pub(super) born_us: u64,
     /// How many gateways have a lease that is not late.
@@ -112,6 +116,7 @@ impl Leases {
             ttl: config.ttl,
             due_after: config.ttl + config.grace.max(config.renewal() + RENEWAL_DELAY_MAX),
             state: Mutex::default(),
+            renewed: Notify::new(),
         }
     }
 
@@ -120,10 +125,23 @@ impl Leases {
         let numbers = [millis(self.good_for), millis(FORGET), self.now_ms()];
         let mut arguments = vec![Bytes::from(self.gateway.clone())];
         arguments.extend(numbers.map(|number| Bytes::from(number.to_string())));
+        let began = Instant::now();
         let call = run(client, &self.script, self.key.clone(), arguments);
         let too_late = |_| StoreError::Unreachable("the lease was not renewed in time".to_owned());
         let answer = timeout(RENEWAL_TIMEOUT, call).await.map_err(too_late)??;
-        Ok(self.note(decode(answer)?))
+        let pulse = self.note(decode(answer)?, began);
+        self.renewed.notify_waiters();
+        Ok(pulse)
+    }
+
+    /// When the renewal began that told what is known.
+    pub(super) fn renewed_at(&self) -> Instant {
+        self.state.lock().known.clock.map_or_else(Instant::now, |(_, at)| at)
+    }
+
+    /// Waits for the next renewal.
+    pub(super) async fn renewed(&self) {
+        self.renewed.notified().await;
     }
 
     /// Gives the lease up.
@@ -148,7 +166,8 @@ impl Leases {
         self.state.lock().known.clone()
     }
 
-    fn note(&self, renewal: Renewal) -> Pulse {
+    /// `began`: when the renewal was sent. This process may have been stopped since.
+    fn note(&self, renewal: Renewal, began: Instant) -> Pulse {
         let Renewal { now_ms, born_us, was_good, away, leases } = renewal;
         let lease = |(gateway, renewed_ms, since_ms)| (gateway, Lease { renewed_ms, since_ms });
         let leases: HashMap<String, Lease> = leases.into_iter().map(lease).collect();
@@ -167,6 +186,7 @@ impl Leases {
         let is_newcomer =
             now_ms.saturating_sub(came_ms) < millis(NEWCOMER_TIME) && away_since_ms < came_ms;
         let was_away = back_ms > 0 && now_ms.saturating_sub(back_ms) < millis(REMEMBER);
+        let away = was_away.then_some((away_since_ms, back_ms));
         state.known = Known {
             living: (leases.len() - late.len()) as u32,
             late,
@@ -177,9 +197,10 @@ impl Leases {
             } else {
                 state.known.doubt_until_ms
             },
-            away: (is_newcomer && was_away).then_some(away),
+            away: away.filter(|_| !is_newcomer),
+            away_before: away.filter(|_| is_newcomer),
             born_us,
-            clock: Some((now_ms, Instant::now())),
+            clock: Some((now_ms, began)),
         };
         state.leases = leases;
         let missing = state.missing.iter().map(|(gateway, until)| (gateway.clone(), *until));

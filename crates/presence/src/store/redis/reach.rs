@@ -1,4 +1,7 @@
 //! Whether Redis could be reached lately. Tells when there was trouble, and notices a recovery.
+//!
+//! While this process is stopped nothing is answered either, and calls fail of old age as soon as it goes on. That is no
+//! trouble: others were served meanwhile, and who did not vouch is dead.
 
 use std::future::Future;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
@@ -6,7 +9,7 @@ use std::time::Duration;
 
 use parking_lot::Mutex;
 use tokio::sync::Notify;
-use tokio::time::Instant;
+use tokio::time::{Instant, sleep};
 
 use crate::store::StoreError;
 
@@ -19,8 +22,11 @@ const GOES_ON: Duration = Duration::from_secs(4);
 /// A call that took so long waited for a Redis that was stopped.
 const SLOW: Duration = Duration::from_secs(1);
 
-/// Leases are renewed so often that a sender who was not answered for so long was stopped.
-const STOPPED: Duration = Duration::from_millis(1500);
+/// How often this process shows itself that it runs.
+const BEAT: Duration = Duration::from_millis(250);
+
+/// Without a beat for so long it was stopped.
+const STOPPED: Duration = Duration::from_secs(1);
 
 /// A call that took so long shows that all were held up for a moment.
 const STALL: Duration = Duration::from_millis(150);
@@ -35,6 +41,10 @@ const GIVE_UP_AFTER: Duration = Duration::from_secs(3);
 pub(super) struct Reach {
     started: Instant,
     trouble: Mutex<Option<Window>>,
+    /// When this process last showed that it runs, in ms since `started`.
+    ran_ms: AtomicU64,
+    /// When it was stopped last.
+    stop: Mutex<Option<Window>>,
     /// When a call was answered last, or a connection made, in ms since `started`.
     answered_ms: AtomicU64,
     /// When the calls began that are not answered yet, in ms since `started`.
@@ -51,6 +61,13 @@ pub(super) struct Reach {
 struct Window {
     since_ms: u64,
     until_ms: u64,
+}
+
+impl Window {
+    /// How much of it lies between these moments.
+    fn overlap_ms(&self, since_ms: u64, until_ms: u64) -> u64 {
+        self.until_ms.min(until_ms).saturating_sub(self.since_ms.max(since_ms))
+    }
 }
 
 /// How the way to Redis was lately.
@@ -76,6 +93,8 @@ impl Reach {
         Self {
             started: Instant::now(),
             trouble: Mutex::default(),
+            ran_ms: AtomicU64::new(0),
+            stop: Mutex::default(),
             answered_ms: AtomicU64::new(0),
             waiting: Mutex::default(),
             stalled_ms: AtomicU64::new(NEVER),
@@ -89,18 +108,39 @@ impl Reach {
         &self,
         call: impl Future<Output = Result<T, StoreError>>,
     ) -> Result<T, StoreError> {
-        let answered_ms = self.answered_ms.load(Relaxed);
-        if self.elapsed_ms().saturating_sub(answered_ms) > STOPPED.as_millis() as u64 {
-            self.trouble_since(answered_ms);
-        }
+        self.note_running();
         let began_ms = self.elapsed_ms();
         let waiting = Waiting::new(self, began_ms);
         let result = call.await;
         drop(waiting);
+        self.note_running();
         if result.is_ok() && self.elapsed_ms().saturating_sub(began_ms) > SLOW.as_millis() as u64 {
             self.trouble_since(began_ms);
         }
         self.note(result)
+    }
+
+    /// Shows that this process runs, for as long as it is polled.
+    pub(super) async fn beat(&self) {
+        loop {
+            sleep(BEAT).await;
+            self.note_running();
+        }
+    }
+
+    /// Whether this process was stopped, and went on only after that.
+    pub(super) fn was_stopped_since(&self, at: Instant) -> bool {
+        self.note_running();
+        let at_ms = at.saturating_duration_since(self.started).as_millis() as u64;
+        self.stop.lock().is_some_and(|stop| stop.until_ms > at_ms)
+    }
+
+    fn note_running(&self) {
+        let now_ms = self.elapsed_ms();
+        let ran_ms = self.ran_ms.swap(now_ms, Relaxed);
+        if now_ms.saturating_sub(ran_ms) > STOPPED.as_millis() as u64 {
+            *self.stop.lock() = Some(Window { since_ms: ran_ms, until_ms: now_ms });
+        }
     }
 
     fn note<T>(&self, result: Result<T, StoreError>) -> Result<T, StoreError> {
@@ -173,9 +213,13 @@ impl Reach {
         self.trouble_since(self.answered_ms.load(Relaxed));
     }
 
-    /// There was, or is, trouble from then until now.
+    /// There was, or is, trouble from then until now, unless it was only this process that was stopped.
     fn trouble_since(&self, since_ms: u64) {
         let now_ms = self.elapsed_ms();
+        let stopped_ms = self.stop.lock().map_or(0, |stop| stop.overlap_ms(since_ms, now_ms));
+        if stopped_ms > 0 && now_ms - since_ms - stopped_ms <= SLOW.as_millis() as u64 {
+            return;
+        }
         let mut trouble = self.trouble.lock();
         let goes_on =
             |window: &Window| now_ms.saturating_sub(window.until_ms) < GOES_ON.as_millis() as u64;

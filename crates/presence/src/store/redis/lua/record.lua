@@ -93,18 +93,19 @@ local function looks_like(a, b)
   return a.state == b.state and a.show == b.show and a.devices == b.devices and a.text == b.text
 end
 
--- The record of a user: `view`; `before` with `hold_until`, 0 when nothing is held back; and `awaited`, the gateways that the
--- hold waits for, '' when it waits for none. `is_new` when there is none.
+-- The record of a user: `view`; `before` with `hold_until`, 0 when nothing is held back, and `stored_until`, the same as others
+-- read it; and `awaited`, the gateways that the hold waits for, '' when it waits for none. `is_new` when there is none.
 local function load_record(bucket, user)
   local stored = call('GET', key(bucket, 'seen', user))
   if not stored then
-    return { view = parse(NO_TRACE), hold_until = 0, awaited = '', is_new = true }
+    return { view = parse(NO_TRACE), hold_until = 0, stored_until = 0, awaited = '', is_new = true }
   end
   local view, hold_until, before, awaited = string.match(stored, '^([^\n]*)\n(%d+) ([^\n]*)\n?(.*)$')
   if not view then
-    return { view = parse(stored), hold_until = 0, awaited = '' }
+    return { view = parse(stored), hold_until = 0, stored_until = 0, awaited = '' }
   end
-  local record = { view = parse(view), hold_until = tonumber(hold_until), awaited = awaited }
+  hold_until = tonumber(hold_until)
+  local record = { view = parse(view), hold_until = hold_until, stored_until = hold_until, awaited = awaited }
   if record.hold_until > revive_since and revive_until > now_ms then
     record.hold_until = math.max(record.hold_until, revive_until)
   end
@@ -304,14 +305,14 @@ local function commit(bucket, user, record, view, change)
   else
     view.version, view.since = old.version, old.since
     local is_loss = hold and view.state == 'offline' and LOSSES[change.cause]
-    local explains = answered or change.cause == 'bye' or is_loss and hold.gateways == setup.gateway
-    local released = is_loss and explains and hold_until < record.hold_until - EARLIER_MS
+    local explains = answered or is_loss and (change.cause == 'bye' or hold.gateways == setup.gateway)
+    local released = hold and explains and hold_until < record.hold_until - EARLIER_MS
     if released then
       record.hold_until = hold_until
       record.before = hold_until > now_ms and hold or nil
-    elseif is_loss and change.cause ~= 'bye' and hold_until > record.hold_until then
+    elseif is_loss and change.cause ~= 'bye' and hold_until > record.stored_until then
       -- Nobody needs to be told: whoever holds the loss back asks again before it is shown.
-      record.hold_until = hold_until
+      record.hold_until = math.max(record.hold_until, hold_until)
       save_record(bucket, user, record)
     elseif record.awaited ~= awaited then
       save_record(bucket, user, record)

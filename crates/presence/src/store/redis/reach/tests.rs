@@ -30,26 +30,51 @@ async fn trouble_began_with_the_last_answer_before_it_and_is_remembered_for_a_wh
 async fn a_call_that_took_long_is_trouble_while_it_took() {
     let reach = Reach::new();
     let slow = reach.call(async {
-        tokio::time::sleep(2 * SLOW).await;
+        sleep(2 * SLOW).await;
         Ok(())
     });
-    slow.await.unwrap();
+    tokio::select! {
+        answered = slow => answered.unwrap(),
+        () = reach.beat() => {}
+    }
     let trouble = Trouble { began: 2 * SLOW, ended: Duration::ZERO };
     assert_eq!(reach.contact().trouble, Some(trouble));
 }
 
 #[tokio::test(start_paused = true)]
-async fn who_was_stopped_for_long_knows_it_with_the_first_call_after() {
+async fn a_stop_of_this_process_is_no_trouble_whatever_becomes_of_its_calls() {
     let reach = Reach::new();
     let quick = || reach.call(async { Ok(()) });
     quick().await.unwrap();
-    tokio::time::advance(STOPPED).await;
+    let before = Instant::now();
+    assert!(!reach.was_stopped_since(before));
+    tokio::time::advance(10 * STOPPED).await;
     quick().await.unwrap();
     assert_eq!(reach.contact().trouble, None);
-    tokio::time::advance(2 * STOPPED).await;
-    quick().await.unwrap();
-    let trouble = Trouble { began: 2 * STOPPED, ended: Duration::ZERO };
-    assert_eq!(reach.contact().trouble, Some(trouble));
+    assert!(reach.was_stopped_since(before) && !reach.was_stopped_since(Instant::now()));
+    for answer in [Ok(()), unreachable()] {
+        let in_flight = reach.call(async {
+            tokio::time::advance(10 * STOPPED).await;
+            answer
+        });
+        let _ = in_flight.await;
+        assert_eq!(reach.contact().trouble, None);
+    }
+    reach.reconnected();
+    assert_eq!(reach.contact().trouble, None);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_stop_within_trouble_does_not_excuse_all_of_it() {
+    let reach = Reach::new();
+    let _ = reach.note(Ok(()));
+    tokio::select! {
+        () = sleep(2 * SLOW) => {}
+        () = reach.beat() => {}
+    }
+    tokio::time::advance(5 * STOPPED).await;
+    let _ = reach.call(async { unreachable() }).await;
+    assert!(reach.contact().trouble.is_some());
 }
 
 #[tokio::test(start_paused = true)]
@@ -59,7 +84,7 @@ async fn a_stall_is_seen_while_calls_wait_and_for_a_moment_after() {
     quick.await.unwrap();
     assert!(!reach.has_stalled());
     let held_up = reach.call(async {
-        tokio::time::sleep(2 * STALL).await;
+        sleep(2 * STALL).await;
         assert!(reach.has_stalled(), "while it waits");
         Ok(())
     });

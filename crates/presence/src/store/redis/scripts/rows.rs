@@ -46,15 +46,17 @@ impl<'a> Setup<'a> {
         let config = &options.config;
         let now_ms = known.store_now_ms();
         let then_ms = |ago: Duration| now_ms.saturating_sub(millis(ago));
+        let noticed = contact.trouble.map(|t| (then_ms(t.began), then_ms(t.ended)));
+        let (away_since_ms, back_ms) = united(noticed, known.away).unwrap_or_default();
         Self {
             prefix: &options.prefix,
             gateway: &options.gateway,
             ttl_ms: millis(config.ttl),
             grace_ms: millis(config.grace),
             last_seen_ms: millis(config.last_seen),
-            away_since_ms: contact.trouble.map_or(0, |trouble| then_ms(trouble.began)),
-            back_ms: contact.trouble.map_or(0, |trouble| then_ms(trouble.ended)),
-            came_after: known.away.unwrap_or_default(),
+            away_since_ms,
+            back_ms,
+            came_after: known.away_before.unwrap_or_default(),
             answered_ms: then_ms(contact.answered),
             sent_ms: now_ms,
             born_us: known.born_us,
@@ -66,6 +68,12 @@ impl<'a> Setup<'a> {
             channel: address.channel,
         }
     }
+}
+
+/// From the earlier beginning to the later end.
+fn united(one: Option<(u64, u64)>, other: Option<(u64, u64)>) -> Option<(u64, u64)> {
+    let both = one.zip(other).map(|(one, other)| (one.0.min(other.0), one.1.max(other.1)));
+    both.or(one).or(other)
 }
 
 /// A claim as `apply.lua` reads it: written as a list, in this order.
