@@ -2,19 +2,17 @@
 
 use std::future::Future;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 use parking_lot::Mutex;
 use presence_protocol::{CloseReason, Device, Format, Status, UserId, UserState};
 use tokio::sync::Notify;
 use tokio::task::JoinSet;
-use tokio::time::sleep;
-use tracing::{debug, info};
 
 use crate::claims::{self, Claims};
 use crate::clock::Clock;
 use crate::config::Config;
+use crate::draining::{self, Draining};
 use crate::grace::Grace;
 use crate::health::{self, Health};
 use crate::metrics::Metrics;
@@ -69,8 +67,7 @@ pub(crate) struct Core {
     pub(crate) reads: Reads,
     pub(crate) unanswered: Unanswered,
     pub(crate) table: WatchTable,
-    /// For how long a drain spreads reconnects, in ms; 0 while not draining.
-    drain_spread_ms: AtomicU64,
+    pub(crate) draining: Draining,
     tasks: Mutex<JoinSet<()>>,
 }
 
@@ -97,7 +94,7 @@ impl Presence {
             reads: Reads::default(),
             unanswered: Unanswered::default(),
             table,
-            drain_spread_ms: AtomicU64::new(0),
+            draining: Draining::default(),
             tasks: Mutex::default(),
         });
         core.spawn(relay::run(core.clone(), opened.events));
@@ -144,7 +141,7 @@ impl Presence {
 
     /// Whether all clients are sent elsewhere.
     pub fn is_draining(&self) -> bool {
-        !self.core.drain_spread().is_zero()
+        self.core.draining.has_begun()
     }
 
     /// Since when clients are told that the store is out of reach, in ms since the Unix epoch; not before they are told that
@@ -173,40 +170,13 @@ impl Presence {
     /// Sends all clients elsewhere: tells them to reconnect at a moment spread over `time`, closes them in batches in
     /// the first half of it, and keeps their users' places in the store until the TTL. Ends when all are gone.
     pub async fn drain(&self, time: Duration) {
-        let core = &self.core;
-        core.drain_spread_ms.store(time.as_millis().max(1) as u64, Ordering::Relaxed);
-        let outboxes = core.outboxes.all();
-        info!(sessions = outboxes.len(), "draining");
-        for outbox in &outboxes {
-            outbox.tell_draining();
-        }
-        let batch_len = outboxes.len().div_ceil(DRAIN_BATCHES).max(1);
-        for batch in outboxes.chunks(batch_len) {
-            sleep(time / 2 / DRAIN_BATCHES as u32).await;
-            for outbox in batch {
-                outbox.close(CloseReason::Draining);
-            }
-        }
-        while core.outboxes.len() > 0 || core.claims.len() > 0 {
-            // Those that came in just before the gateway began to drain.
-            core.outboxes.all().iter().for_each(|outbox| outbox.close(CloseReason::Draining));
-            sleep(DRAIN_POLL).await;
-        }
-        // Nothing is left to do, least of all to renew the lease.
-        core.tasks.lock().abort_all();
-        if let Err(error) = core.store.release().await {
-            debug!(%error, "the lease will lapse by itself");
-        }
+        draining::drain(&self.core, time).await;
     }
 }
 
-/// Sessions are closed in so many batches.
-const DRAIN_BATCHES: usize = 20;
-const DRAIN_POLL: Duration = Duration::from_millis(20);
-
 impl Drop for Presence {
     fn drop(&mut self) {
-        self.core.tasks.lock().abort_all();
+        self.core.stop();
     }
 }
 
@@ -242,8 +212,7 @@ impl Core {
         for user in watching {
             self.table.unwatch(user, conn);
         }
-        let draining = cause == Cause::Closed && !self.drain_spread().is_zero();
-        let cause = if draining { Cause::Drained } else { cause };
+        let cause = self.draining.cause_of(cause, &outbox.user);
         let now = self.clock.now();
         if self.roster.leave(&outbox.user, conn, self.clock.real()) == Effect::Changed {
             self.claims.push(outbox.user.clone(), cause, now, outbox.heard());
@@ -262,13 +231,9 @@ impl Core {
         self.assertion_asked.notify_one();
     }
 
-    /// When a client that is sent away is to reconnect: a random moment of the drain time.
-    pub(crate) fn reconnect_after_ms(&self) -> u64 {
-        fastrand::u64(..=self.drain_spread().as_millis() as u64 / 2)
-    }
-
-    fn drain_spread(&self) -> Duration {
-        Duration::from_millis(self.drain_spread_ms.load(Ordering::Relaxed))
+    /// Ends all tasks.
+    pub(crate) fn stop(&self) {
+        self.tasks.lock().abort_all();
     }
 
     /// Runs a task that ends with the engine at the latest.

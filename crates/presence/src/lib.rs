@@ -21,6 +21,7 @@ mod session;
 mod wheel;
 
 mod claims;
+mod draining;
 mod health;
 mod vouch;
 

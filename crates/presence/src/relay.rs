@@ -27,6 +27,11 @@ const GATHER_TIME: Duration = Duration::from_millis(50);
 /// So long after the users of a dead gateway fall due, they are looked at: not a millisecond before.
 const REAP_DELAY: Duration = Duration::from_millis(20);
 
+/// And so often again, one after the other: what a dead gateway had sent before may have waited in a stopped Redis, and vouches
+/// for its users for up to four seconds more.
+const REAP_AGAIN: usize = 5;
+const REAP_PAUSE: Duration = Duration::from_secs(1);
+
 /// When a due loss could not be confirmed, it is tried again after this.
 const RETRY_PAUSE: Duration = Duration::from_millis(500);
 
@@ -211,11 +216,15 @@ impl Core {
         self.metrics.gateways_lost.inc();
         let core = self.clone();
         self.spawn(async move {
+            let users = || (0..SHARDS).flat_map(|shard| core.table.users_on(shard, &gateway));
             sleep(due_in + REAP_DELAY).await;
-            let users = (0..SHARDS).flat_map(|shard| core.table.users_on(shard, &gateway));
-            confirm(core.clone(), users.collect()).await;
+            confirm(core.clone(), users().collect()).await;
             // Somebody may have come to live there in news that was missed.
             core.reconciler.ask(Instant::now());
+            for _ in 0..REAP_AGAIN {
+                sleep(REAP_PAUSE).await;
+                confirm(core.clone(), users().collect()).await;
+            }
         });
     }
 

@@ -101,7 +101,7 @@ impl Session {
                 Work::Frame(self.encode(&GatewayMessage::Degraded { since }))
             }
             Due::Draining => {
-                let reconnect_after_ms = self.core.reconnect_after_ms();
+                let reconnect_after_ms = self.core.draining.reconnect_after_ms();
                 Work::Frame(self.encode(&GatewayMessage::Draining { reconnect_after_ms }))
             }
         })

@@ -7,6 +7,8 @@
 mod client;
 #[path = "engine/deadlines.rs"]
 mod deadlines;
+#[path = "engine/draining.rs"]
+mod draining;
 #[path = "engine/histories.rs"]
 mod histories;
 #[path = "engine/outages.rs"]

@@ -112,3 +112,41 @@ async fn a_gateway_that_is_new_to_an_empty_redis_waits_for_those_that_live() {
     tokio::join!(observer.watch(&ana), living.signal("CONT"));
     assert!(observer.sees_online("ana"));
 }
+
+/// It must not take its own stop for one of Redis, in which nobody could vouch.
+#[tokio::test]
+async fn a_gateway_that_was_stopped_finds_the_dead_on_time() {
+    const STOP: Duration = Duration::from_millis(1700);
+    let redis = RedisServer::start();
+    let (dying, stopped, _living) =
+        (start(&redis, &[]).await, start(&redis, &[]).await, start(&redis, &[]).await);
+    let _ana = Client::join(dying.addr, Format::Json, "ana").await;
+    let mut observer = Observer::join(stopped.addr, 0).await;
+    observer.watch(&["ana".to_owned()]).await;
+    dying.signal("KILL").await;
+    let dead = Instant::now();
+    stopped.signal("STOP").await;
+    tokio::time::sleep_until(dead + STOP).await;
+    stopped.signal("CONT").await;
+    observer.observe_until_offline("ana").await;
+    let (after, latest) = (dead.elapsed(), TIMES.ttl + TIMES.grace + LATE_MAX);
+    assert!(after < latest, "{after:?} after the death");
+}
+
+/// What it had sent waits in Redis, and vouches for its users after their gateway is found dead.
+#[tokio::test]
+async fn a_gateway_that_dies_while_redis_is_stopped_leaves_nobody_online() {
+    let redis = RedisServer::start();
+    let (dying, living) = (start(&redis, &[]).await, start(&redis, &[]).await);
+    let _ana = Client::join(dying.addr, Format::Json, "ana").await;
+    let mut observer = Observer::join(living.addr, 0).await;
+    observer.watch(&["ana".to_owned()]).await;
+    redis.pause();
+    let paused = Instant::now();
+    // By then it has tried to vouch for everybody.
+    tokio::time::sleep_until(paused + TIMES.ttl * 4 / 5).await;
+    dying.signal("KILL").await;
+    tokio::time::sleep_until(paused + TIMES.ttl * 5 / 4).await;
+    redis.resume();
+    observer.observe_until_offline("ana").await;
+}

@@ -18,7 +18,6 @@ mod subscription;
 mod tls;
 
 use std::sync::Arc;
-use std::time::Duration;
 
 use async_trait::async_trait;
 use fred::clients::Client;
@@ -29,6 +28,7 @@ use parking_lot::Mutex;
 use presence_protocol::UserId;
 use tokio::sync::mpsc;
 use tokio::time::timeout;
+use tracing::debug;
 
 pub use channels::PubSub;
 pub use errors::OpenError;
@@ -46,9 +46,6 @@ use keys::Keyspace;
 use reach::Reach;
 use scripts::Scripts;
 use subscription::Subscription;
-
-/// How long a process that was stopped waits for its next renewal, before it judges others by what it knew.
-const LEASES_TIME: Duration = Duration::from_secs(1);
 
 /// What it takes to open the store.
 #[derive(Debug, Clone)]
@@ -123,13 +120,13 @@ async fn open_target(
         client,
         reach,
         channels,
-        first_pulse: Mutex::default(),
+        untold: Mutex::default(),
+        finding_out: tokio::sync::Mutex::default(),
         _feed: AbortOnDrop::new(tokio::spawn(feed.run())),
         _beat: beat,
     };
     // Before anything is read: since when the store remembers is part of every answer.
-    let first = store.renew().await.map_err(refused)?;
-    *store.first_pulse.lock() = Some(first);
+    store.learn_leases().await.map_err(refused)?;
     Ok((Opened { store: Arc::new(store), events }, report))
 }
 
@@ -139,21 +136,34 @@ pub struct RedisStore {
     scripts: Scripts,
     reach: Arc<Reach>,
     channels: Arc<Channels>,
-    /// What was learnt when the lease was taken, for the first who renews it.
-    first_pulse: Mutex<Option<Pulse>>,
+    /// What renewals told that nobody has heard of yet.
+    untold: Mutex<Pulse>,
+    /// Held by whoever finds out about leases after a stop of this process.
+    finding_out: tokio::sync::Mutex<()>,
     /// Owns both connections.
     _feed: AbortOnDrop<()>,
     _beat: AbortOnDrop<()>,
 }
 
 impl RedisStore {
-    /// A process that was stopped waits for its next renewal, for a moment: it does not know who died meanwhile, nor
-    /// whether the store was away.
+    /// A process that was stopped does not know who died meanwhile, nor whether the store was away, and finds out first.
     async fn know_leases(&self) {
-        let leases = &self.scripts.leases;
-        if self.reach.was_stopped_since(leases.renewed_at()) {
-            let _ = timeout(LEASES_TIME, leases.renewed()).await;
+        let was_stopped = || self.reach.was_stopped_since(self.scripts.leases.renewed_at());
+        if was_stopped() {
+            let _turn = self.finding_out.lock().await;
+            if was_stopped()
+                && let Err(error) = self.learn_leases().await
+            {
+                debug!(%error, "others are judged by what was known before this process was stopped");
+            }
         }
+    }
+
+    /// Renews the lease; what that tells is for the next who renews it.
+    async fn learn_leases(&self) -> Result<(), StoreError> {
+        let pulse = self.renew().await?;
+        *self.untold.lock() = pulse;
+        Ok(())
     }
 }
 
@@ -200,9 +210,9 @@ impl Store for RedisStore {
             connect::replace_connection(&self.client).await;
         }
         let mut pulse = renewed?;
-        if let Some(first) = self.first_pulse.lock().take() {
-            pulse.lapsed.extend(first.lapsed);
-        }
+        let untold = std::mem::take(&mut *self.untold.lock());
+        pulse.lapsed.extend(untold.lapsed);
+        pulse.lost |= untold.lost;
         Ok(pulse)
     }
 

@@ -191,9 +191,11 @@ impl Watched {
         let due = now + held.remaining;
         let repeated = self.latest().is_some_and(|latest| latest.version == view.version);
         if let Some(pending) = self.pending.as_mut().filter(|_| repeated) {
-            pending.due = due;
+            // Which word is the later one is not known: a hold may have been made shorter since, and one that was made longer
+            // is asked about again when it is due.
+            pending.due = if pending.due > now { pending.due.min(due) } else { due };
             pending.change = pending.change.or(standing.change);
-            return Absorbed { hold: Some(due), ..Absorbed::default() };
+            return Absorbed { hold: Some(pending.due), ..Absorbed::default() };
         }
         if !self.is_news(standing) {
             return Absorbed::default();

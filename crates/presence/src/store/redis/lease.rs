@@ -12,7 +12,6 @@ use fred::clients::Client;
 use fred::types::scripts::Script;
 use parking_lot::Mutex;
 use serde::Deserialize;
-use tokio::sync::Notify;
 use tokio::time::{Instant, timeout};
 
 use super::RedisOptions;
@@ -52,7 +51,6 @@ pub(super) struct Leases {
     /// How long after its last renewal the users of a dead gateway are offline.
     due_after: Duration,
     state: Mutex<State>,
-    renewed: Notify,
 }
 
 /// What the renewals told.
@@ -116,7 +114,6 @@ impl Leases {
             ttl: config.ttl,
             due_after: config.ttl + config.grace.max(config.renewal() + RENEWAL_DELAY_MAX),
             state: Mutex::default(),
-            renewed: Notify::new(),
         }
     }
 
@@ -129,19 +126,12 @@ impl Leases {
         let call = run(client, &self.script, self.key.clone(), arguments);
         let too_late = |_| StoreError::Unreachable("the lease was not renewed in time".to_owned());
         let answer = timeout(RENEWAL_TIMEOUT, call).await.map_err(too_late)??;
-        let pulse = self.note(decode(answer)?, began);
-        self.renewed.notify_waiters();
-        Ok(pulse)
+        Ok(self.note(decode(answer)?, began))
     }
 
     /// When the renewal began that told what is known.
     pub(super) fn renewed_at(&self) -> Instant {
         self.state.lock().known.clock.map_or_else(Instant::now, |(_, at)| at)
-    }
-
-    /// Waits for the next renewal.
-    pub(super) async fn renewed(&self) {
-        self.renewed.notified().await;
     }
 
     /// Gives the lease up.
