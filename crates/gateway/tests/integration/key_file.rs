@@ -64,9 +64,12 @@ async fn a_file_that_changes_is_read_again_and_a_bad_one_changes_nothing() {
     until_read(addr, "unreachable", 1).await;
     joins(addr, OLD.token("b", None)).await;
     joins(addr, NEW.token("b", None)).await;
-    let warnings = process.log().into_iter().filter(|line| line.contains("WARN"));
-    let warnings: Vec<_> = warnings.collect();
-    assert_eq!(warnings.len(), 3, "{warnings:?}");
+    let warnings = async || {
+        let log = process.log().into_iter();
+        let warnings: Vec<_> = log.filter(|line| line.contains("WARN")).collect();
+        (warnings.len() == 3).then_some(warnings)
+    };
+    let warnings = eventually("each is said once", PATIENCE, warnings).await;
     assert!(warnings[1].contains("private key"), "{warnings:?}");
 
     // Of the same length and kind as the first one.

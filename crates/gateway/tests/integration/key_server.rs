@@ -43,7 +43,7 @@ struct Shared {
 
 /// A body of these keys.
 pub(crate) fn key_set<const N: usize>(keys: [Value; N]) -> Reply {
-    Reply::Body(json!({ "keys": keys.to_vec() }).to_string())
+    Reply::Body(json!({ "keys": Vec::from(keys) }).to_string())
 }
 
 impl KeyServer {
@@ -80,10 +80,6 @@ impl KeyServer {
         let shared = Arc::new(Shared { reply: Mutex::new(reply), asked: AtomicUsize::new(0) });
         let task = tokio::spawn(accept(listener, shared.clone(), tls));
         Self { addr, shared, task, certificate: None }
-    }
-
-    pub(crate) fn addr(&self) -> SocketAddr {
-        self.addr
     }
 
     /// The flag that names it.

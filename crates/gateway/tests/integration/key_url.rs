@@ -72,6 +72,16 @@ async fn a_session_may_be_renewed_with_a_key_that_was_not_seen_yet() {
 }
 
 #[tokio::test]
+async fn keys_are_fetched_again_by_themselves() {
+    let server = KeyServer::start(key_set([OLD.jwk("may")])).await;
+    let gateway = gateway(&[&server.flag(), "--jwks-refresh=10s"]).await;
+    server.set(key_set([OLD.jwk("may"), NEW.jwk("june")]));
+    let fetched = async || (keys(gateway.here()).await == Some(2)).then_some(());
+    eventually("nobody asked, and it is there", PATIENCE * 2, fetched).await;
+    assert_eq!(server.asked(), 2);
+}
+
+#[tokio::test]
 async fn made_up_names_do_not_make_a_gateway_ask_again_and_again() {
     let server = KeyServer::start(key_set([OLD.jwk("may")])).await;
     let gateway = of(&server).await;

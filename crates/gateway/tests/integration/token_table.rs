@@ -4,15 +4,19 @@
 use std::collections::BTreeMap;
 
 use presence_protocol::{ClientMessage, Format, Hello};
+use presence_testkit::eventually;
 use serde::Deserialize;
 use serde_json::Value;
 
-use crate::client::{Client, Heard, user};
+use crate::client::{Client, Heard, PATIENCE, user};
 use crate::dial::Dial;
 use crate::http::{get, metric, refused_upgrade};
 use crate::key_server::{KeyServer, Reply};
 use crate::process::Process;
 use crate::tokens::{FILES, hello, read};
+
+/// What the log says of each.
+const REFUSED: &str = "a client was refused";
 
 #[derive(Deserialize)]
 struct Row {
@@ -88,7 +92,14 @@ async fn no_bad_token_gets_in_and_none_is_told_more_than_another() {
         let counter = format!(r#"presence_auth_refused_total{{rule="{rule}"}}"#);
         assert_eq!(metric(addr, &counter).await, Some(*times), "{rule}");
     }
-    assert_log(&process.log(), &rows, &broken);
+    let total: u64 = broken.values().sum();
+    let log = eventually("the whole log is read", PATIENCE, async || {
+        let log = process.log();
+        let refused = log.iter().filter(|line| line.contains(REFUSED)).count();
+        (refused as u64 >= total).then_some(log)
+    })
+    .await;
+    assert_log(&log, &rows, &broken);
 }
 
 /// Which rule was broken is in the log as often as it was; and nothing of a token is.
@@ -96,7 +107,7 @@ fn assert_log(log: &[String], rows: &[Row], broken: &BTreeMap<&str, u64>) {
     let mut logged: BTreeMap<String, u64> = BTreeMap::new();
     for line in log {
         let line: Value = serde_json::from_str(line).expect("JSON");
-        if line["message"] == "a client was refused" {
+        if line["message"] == REFUSED {
             *logged.entry(line["rule"].as_str().expect("a rule").to_owned()).or_default() += 1;
         }
     }

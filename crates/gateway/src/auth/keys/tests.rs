@@ -39,7 +39,7 @@ fn a_file_with_anything_that_cannot_be_used_is_refused_with_what_is_wrong() {
         (String::new(), "no public key in it"),
         ("a word".to_owned(), "no public key in it"),
         (good[..good.len() - 20].to_owned(), "cut off"),
-        (first[..first.len() - 40].to_owned() + rest, "cut off"),
+        (first[..first.len() - 40].to_owned() + rest, "it is no PEM"),
         (first.to_owned() + &private, "key 2 is a private key"),
         (renamed(first, "CERTIFICATE"), "key 1 is a certificate"),
         (renamed(first, "PGP MESSAGE"), "key 1 is no 'PUBLIC KEY'"),
