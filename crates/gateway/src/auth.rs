@@ -22,7 +22,7 @@ use presence_protocol::UserId;
 use thiserror::Error;
 
 use crate::settings::{Auth, KeySources, Settings, TokenRules};
-use keys::{Freshness, Key, KeyRing, Source};
+use keys::{Asked, Freshness, Key, KeyRing, Source};
 use token::Verifier;
 
 pub use api_key::ApiKey;
@@ -111,10 +111,11 @@ impl Authenticator {
         let verdict = self.authenticate(token);
         let wants = verdict.as_ref().is_err_and(AuthError::wants_fresh_keys);
         let Some(freshness) = self.freshness().filter(|_| wants) else { return verdict };
-        if freshness.refreshed_within(FRESH_KEYS_WAIT).await {
-            return self.authenticate(token);
+        match freshness.refreshed_within(FRESH_KEYS_WAIT).await {
+            Asked::Answered => self.authenticate(token),
+            Asked::TooSoon => verdict,
+            Asked::Unanswered => Err(AuthError::KeysOutOfReach),
         }
-        verdict
     }
 
     /// Takes a client's own word, which only counts where authentication is off.

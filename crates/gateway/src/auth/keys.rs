@@ -16,7 +16,7 @@ use std::sync::Arc;
 use arc_swap::ArcSwap;
 use jsonwebtoken::{AlgorithmFamily, Header};
 
-pub(super) use freshness::{Freshness, Reach};
+pub(super) use freshness::{Asked, Freshness, Reach};
 pub(super) use key::Key;
 
 /// The most keys of one source. A token without `kid` may have to be tried with each of its algorithm.

@@ -187,6 +187,26 @@ async fn a_url_that_never_answers_delays_the_start_and_no_client() {
 }
 
 #[tokio::test]
+async fn nobody_waits_long_for_a_url_that_fell_silent_and_nobody_else_waits_at_all() {
+    let server = KeyServer::start(key_set([OLD.jwk("may")])).await;
+    let gateway = of(&server).await;
+    server.set(Reply::Silence);
+    let before = Instant::now();
+    let waits = async {
+        is_refused(gateway.here(), &NEW.token("b", Some("june")), 1013).await;
+        before.elapsed()
+    };
+    let comes_in = async {
+        // While the other one waits.
+        eventually("it is asked", PATIENCE, async || (server.asked() == 2).then_some(())).await;
+        joins(gateway.here(), &OLD.token("b", Some("may"))).await;
+        before.elapsed()
+    };
+    let (waited, came_in) = tokio::join!(waits, comes_in);
+    assert!(came_in < waited && waited < Duration::from_secs(4), "{came_in:?}, {waited:?}");
+}
+
+#[tokio::test]
 async fn over_https_only_the_named_authority_is_trusted() {
     let server = KeyServer::start_with_tls(key_set([OLD.jwk("may")])).await;
     let mut file = tempfile::NamedTempFile::new().expect("a file");

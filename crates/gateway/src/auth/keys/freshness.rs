@@ -30,6 +30,17 @@ pub(in crate::auth) enum Reach {
     Lost,
 }
 
+/// What came of asking for fresh keys.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(in crate::auth) enum Asked {
+    /// An attempt is over, whatever it brought.
+    Answered,
+    /// Somebody asked a moment ago, so nothing is fetched now.
+    TooSoon,
+    /// The attempt takes longer than anybody waits.
+    Unanswered,
+}
+
 #[derive(Debug)]
 struct State {
     /// Keys are being fetched, or are about to be.
@@ -55,14 +66,17 @@ impl Freshness {
         self.state().reach
     }
 
-    /// Asks for fresh keys and waits until they are there, at most so long. False when keys are not fetched now.
-    pub(in crate::auth) async fn refreshed_within(&self, limit: Duration) -> bool {
+    /// Asks for fresh keys and waits until the attempt is over, at most so long.
+    pub(in crate::auth) async fn refreshed_within(&self, limit: Duration) -> Asked {
         // Before asking, so that no answer is missed.
         let mut fetched = self.fetched.subscribe();
         if !self.ask() {
-            return false;
+            return Asked::TooSoon;
         }
-        timeout(limit, fetched.changed()).await.is_ok_and(|told| told.is_ok())
+        match timeout(limit, fetched.changed()).await {
+            Ok(_) => Asked::Answered,
+            Err(_late) => Asked::Unanswered,
+        }
     }
 
     fn ask(&self) -> bool {

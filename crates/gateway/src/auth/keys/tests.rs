@@ -8,7 +8,7 @@ use jsonwebtoken::{Algorithm, DecodingKey, Header};
 use tokio::time::{advance, timeout};
 
 use super::freshness::EARLY_PAUSE;
-use super::{Freshness, Key, KeyRing, Reach, Source, Tried, pem};
+use super::{Asked, Freshness, Key, KeyRing, Reach, Source, Tried, pem};
 
 const WAIT: Duration = Duration::from_secs(2);
 
@@ -138,9 +138,9 @@ async fn however_many_ask_keys_are_fetched_once_and_not_again_for_a_while() {
         tokio::time::sleep(Duration::from_millis(1)).await;
         fresh.finish(Reach::Good);
         for asker in askers {
-            assert!(asker.await.unwrap(), "round {round}");
+            assert_eq!(asker.await.unwrap(), Asked::Answered, "round {round}");
         }
-        assert!(!fresh.refreshed_within(WAIT).await, "too soon in round {round}");
+        assert_eq!(fresh.refreshed_within(WAIT).await, Asked::TooSoon, "round {round}");
         advance(EARLY_PAUSE).await;
     }
     assert!(timeout(Duration::from_secs(1), fresh.asked()).await.is_err(), "nobody asks any more");
@@ -149,7 +149,7 @@ async fn however_many_ask_keys_are_fetched_once_and_not_again_for_a_while() {
 #[tokio::test(start_paused = true)]
 async fn who_asks_is_not_kept_for_longer_than_they_would_wait() {
     let fresh = Freshness::default();
-    assert!(!fresh.refreshed_within(WAIT).await);
+    assert_eq!(fresh.refreshed_within(WAIT).await, Asked::Unanswered);
     fresh.finish(Reach::Lost);
     assert_eq!(fresh.reach(), Reach::Lost);
 }
