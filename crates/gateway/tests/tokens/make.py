@@ -1,6 +1,6 @@
 """Makes the table of tokens, good and bad, that the gateway's tests hold it to, and the keys that signed them.
 
-    python3 -m venv /tmp/venv && /tmp/venv/bin/pip install 'pyjwt[crypto]' && /tmp/venv/bin/python make.py
+    python3 -m venv venv && venv/bin/pip install 'pyjwt[crypto]' && venv/bin/python make.py
 
 The tokens come from PyJWT where it makes them, and from `cryptography` and this file where it rightly refuses to.
 Nothing ages: what is valid expires in 2100, what has expired did so in 2001. Keys that are there already are used again.
