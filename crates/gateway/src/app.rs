@@ -6,8 +6,9 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use presence::Presence;
 use presence_protocol::SessionId;
 use prometheus_client::registry::Registry;
+use tracing::debug;
 
-use crate::auth::{ApiKey, Authenticator};
+use crate::auth::{ApiKey, AuthError, Authenticator};
 use crate::metrics::Metrics;
 use crate::settings::Settings;
 
@@ -47,6 +48,12 @@ impl App {
             metrics,
             sessions_made: AtomicU64::new(0),
         }
+    }
+
+    /// Somebody could not prove who they are: for the log and the metrics. The peer is not told why.
+    pub(crate) fn refused(&self, error: &AuthError) {
+        debug!(rule = error.rule(), %error, "a client was refused");
+        self.metrics.auth.refused(error);
     }
 
     pub(crate) fn next_session_number(&self) -> u64 {

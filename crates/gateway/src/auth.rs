@@ -1,30 +1,39 @@
 //! Who a client is: from a signed token, or by its own word where authentication is off.
 //!
-//! Pure and synchronous: nothing here awaits, logs or keeps state per connection.
-//! Which rule a token broke is for our log only; a peer is told [`PEER_MESSAGE`] and no more, so
-//! that it learns nothing by trying.
+//! Verifying is synchronous and does no I/O; only `keepers` reads files and calls URLs, in tasks of its own, to keep the
+//! keys fresh. Nothing here keeps state per connection, and no log line or error shows a token or a key.
 
 mod api_key;
+mod error;
+mod keepers;
+mod keys;
+mod metrics;
 mod permission;
 mod token;
 
 #[cfg(test)]
 mod tests;
 
-use std::time::SystemTime;
+use std::sync::Arc;
+use std::time::{Duration, SystemTime};
 
-use jsonwebtoken::{DecodingKey, Validation};
+use jsonwebtoken::DecodingKey;
 use presence_protocol::UserId;
 use thiserror::Error;
 
-use crate::settings::{Auth, Settings};
+use crate::settings::{Auth, KeySources, Settings, TokenRules};
+use keys::{Asked, Freshness, Key, KeyRing, Source};
+use token::Verifier;
 
 pub use api_key::ApiKey;
+pub use error::{AuthError, PEER_MESSAGE};
+pub(crate) use keepers::Keepers;
+pub(crate) use metrics::AuthMetrics;
 pub use permission::Permission;
-pub use token::{LEEWAY, SignError, sign};
+pub use token::{SignError, sign};
 
-/// All that a peer is told of a token that was refused.
-pub const PEER_MESSAGE: &str = "token not valid";
+/// How long who comes with a token of an unknown key is kept waiting for fresh keys.
+const FRESH_KEYS_WAIT: Duration = Duration::from_secs(2);
 
 /// Tells who a client is; made once at start and shared by all connections.
 pub struct Authenticator(Mode);
@@ -34,7 +43,7 @@ pub struct Authenticator(Mode);
 pub struct Identity {
     /// Who it is.
     pub user: UserId,
-    /// From when on the token is no longer accepted: its `exp` and [`LEEWAY`], by the wall clock.
+    /// From when on the token is no longer accepted: its `exp` and the leeway, by the wall clock.
     /// `None` without a token, or where `exp` lies beyond what the clock can express.
     pub expires_at: Option<SystemTime>,
     /// Whom the user may watch.
@@ -43,80 +52,69 @@ pub struct Identity {
 
 /// The keys of the configuration cannot be used.
 #[derive(Debug, Error)]
-#[error("the configured key cannot verify tokens: {0}")]
-pub struct KeyError(#[from] jsonwebtoken::errors::Error);
-
-/// Which rule a client's proof broke.
-#[derive(Clone, Debug, PartialEq, Eq, Error)]
-pub enum AuthError {
-    /// Not three parts of base64 with JSON in the first two, an algorithm that is `none` or
-    /// unknown, or a claim of the wrong kind.
-    #[error("it is not a JWT, or a part of it is of the wrong kind")]
-    Malformed,
-    /// Another algorithm than the one of the configured key.
-    #[error("it is not signed with the algorithm of the configured key")]
-    WrongAlgorithm,
-    /// Signed with another key, or changed since.
-    #[error("its signature does not match")]
-    BadSignature,
-    /// `exp` is further back than [`LEEWAY`].
-    #[error("it has expired")]
-    Expired,
-    /// `nbf` is further ahead than [`LEEWAY`].
-    #[error("it is not valid yet")]
-    NotYetValid,
-    /// `exp` or `sub` is absent, or `aud` where one is configured.
-    #[error("it has no claim '{0}'")]
-    MissingClaim(String),
-    /// `aud` is not the configured one, or there is one and none is configured.
-    #[error("it is meant for another audience")]
-    WrongAudience,
-    /// `sub` is not a user id.
-    #[error("its 'sub' is no user id: {0}")]
-    BadUser(String),
-    /// A user gave a name where tokens are asked for.
-    #[error("there is a name, but no token")]
-    TokenRequired,
-    /// A user gave a token where authentication is off, so that nothing could verify it.
-    #[error("there is a token, but authentication is off")]
-    TokenNotExpected,
+pub enum KeyError {
+    /// A secret that the library refuses.
+    #[error("the configured secret cannot verify tokens: {0}")]
+    Secret(String),
+    /// The file with public keys is missing, or something else than that.
+    #[error("jwt_public_key_file: {0}")]
+    File(String),
 }
 
 enum Mode {
     Open,
-    Token(Box<Verifier>),
-}
-
-struct Verifier {
-    key: DecodingKey,
-    rules: Validation,
+    Token { keys: Arc<KeyRing>, verifier: Box<Verifier> },
 }
 
 impl Authenticator {
-    /// Prepares the configured keys.
+    /// Takes the configured secrets and reads the file with public keys. Those of a URL come by the keepers.
     pub fn from_settings(settings: &Settings) -> Result<Self, KeyError> {
         match &settings.auth {
             Auth::None => Ok(Self(Mode::Open)),
-            Auth::Jwt { keys, audience } => {
-                let verifier = Verifier {
-                    key: token::decoding_key(keys)?,
-                    rules: token::rules(keys, audience.as_deref()),
-                };
-                Ok(Self(Mode::Token(Box::new(verifier))))
-            }
+            Auth::Jwt { keys, rules } => Self::with_keys(keys, rules),
         }
+    }
+
+    fn with_keys(sources: &KeySources, rules: &TokenRules) -> Result<Self, KeyError> {
+        let mut keys = KeyRing::default();
+        keys.freshness = sources.jwks_url.is_some().then(Arc::default);
+        let secrets = sources.secrets.iter().map(|secret| {
+            let key = DecodingKey::from_secret(secret.expose().as_bytes());
+            let key = key.map_err(|error| KeyError::Secret(error.to_string()))?;
+            Key::new(key, None).map_err(|error| KeyError::Secret(error.to_string()))
+        });
+        keys.replace(Source::Secret, secrets.collect::<Result<_, _>>()?);
+        if let Some(path) = &sources.public_key_file {
+            let read = keepers::read_keys(path).map_err(KeyError::File)?;
+            keys.replace(Source::File, read);
+        }
+        Ok(Self(Mode::Token { keys: Arc::new(keys), verifier: Box::new(Verifier::new(rules)) }))
     }
 
     /// Whether a client must bring a token; without, it says who it is.
     pub fn wants_token(&self) -> bool {
-        matches!(self.0, Mode::Token(_))
+        matches!(self.0, Mode::Token { .. })
     }
 
-    /// Verifies a token: its signature, `exp` (required), `nbf`, `aud` and `sub` (the user).
+    /// Verifies a token with the keys of now: its signature, `exp` and `sub` (the user), which it must have, `nbf`, `iss`
+    /// and `aud`.
     pub fn authenticate(&self, token: &str) -> Result<Identity, AuthError> {
         match &self.0 {
             Mode::Open => Err(AuthError::TokenNotExpected),
-            Mode::Token(verifier) => token::verify(token, &verifier.key, &verifier.rules),
+            Mode::Token { keys, verifier } => verifier.verify(token, keys),
+        }
+    }
+
+    /// The same; but where its key is not known, waits a little for fresh keys, so that nobody is refused who comes with
+    /// a new key before we have seen it.
+    pub async fn admit(&self, token: &str) -> Result<Identity, AuthError> {
+        let verdict = self.authenticate(token);
+        let wants = verdict.as_ref().is_err_and(AuthError::wants_fresh_keys);
+        let Some(freshness) = self.freshness().filter(|_| wants) else { return verdict };
+        match freshness.refreshed_within(FRESH_KEYS_WAIT).await {
+            Asked::Answered => self.authenticate(token),
+            Asked::TooSoon => verdict,
+            Asked::Unanswered => Err(AuthError::KeysOutOfReach),
         }
     }
 
@@ -124,7 +122,23 @@ impl Authenticator {
     pub fn believe(&self, user: UserId) -> Result<Identity, AuthError> {
         match &self.0 {
             Mode::Open => Ok(Identity { user, expires_at: None, may_watch: Permission::Everyone }),
-            Mode::Token(_) => Err(AuthError::TokenRequired),
+            Mode::Token { .. } => Err(AuthError::TokenRequired),
         }
+    }
+
+    /// What the start says of the keys: their algorithms and names, by where they come from.
+    pub(crate) fn described_keys(&self) -> String {
+        self.keys().map_or_else(|| "none".to_owned(), ToString::to_string)
+    }
+
+    fn keys(&self) -> Option<&Arc<KeyRing>> {
+        match &self.0 {
+            Mode::Open => None,
+            Mode::Token { keys, .. } => Some(keys),
+        }
+    }
+
+    fn freshness(&self) -> Option<&Freshness> {
+        self.keys()?.freshness.as_deref()
     }
 }

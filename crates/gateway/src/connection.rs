@@ -12,6 +12,7 @@ mod incoming;
 mod limiter;
 mod opening;
 mod outgoing;
+mod renewal;
 mod wire;
 
 use std::future::{Future, poll_fn};
@@ -131,10 +132,16 @@ impl<'a> Connection<'a> {
         loop {
             let done = match poll_fn(|cx| self.poll_event(cx)).await {
                 Event::Message(message) => self.receive(message),
-                Event::Work(work) => self.work(work),
+                Event::Work(work) => self.work(work).map(|()| None),
                 Event::End(end) => Err(end),
             };
-            if let Err(end) = done {
+            let renewed = match done {
+                Ok(None) => continue,
+                // In a box, so that no session holds the room for it while it has none.
+                Ok(Some(hello)) => Box::pin(self.renew(hello)).await,
+                Err(end) => return end,
+            };
+            if let Err(end) = renewed {
                 return end;
             }
         }
@@ -177,7 +184,8 @@ impl<'a> Connection<'a> {
         }
     }
 
-    fn receive(&mut self, message: Message) -> Result<(), End> {
+    /// Handles a message. A `hello` is handed back, since its token may have to wait for a key.
+    fn receive(&mut self, message: Message) -> Result<Option<Box<Hello>>, End> {
         self.session.heard();
         let admitted = match self.limiter.admit(self.app.settings.message_rate) {
             Verdict::Admitted => true,
@@ -191,8 +199,8 @@ impl<'a> Connection<'a> {
             (Message::Text(_) | Message::Binary(_), _) => {
                 return Err(End::Close(CloseReason::WrongFrameKind));
             }
-            (Message::Ping(payload), _) => return self.wire.pong(payload),
-            (Message::Pong, _) => return Ok(()),
+            (Message::Ping(payload), _) => return self.wire.pong(payload).map(|()| None),
+            (Message::Pong, _) => return Ok(None),
             (Message::Close(answer), _) => {
                 self.wire.answer_close(answer)?;
                 return Err(End::Peer);
@@ -202,18 +210,18 @@ impl<'a> Connection<'a> {
             let rate = self.app.settings.message_rate;
             let message = format!("at most {rate} messages a second; this one was not handled");
             self.refuse(refusal(ErrorCode::RateLimited, message));
-            return Ok(());
+            return Ok(None);
         }
         match decode_client(format, &payload) {
             Ok(message) => self.act(message),
             Err(error) => {
                 self.refuse(error.into());
-                Ok(())
+                Ok(None)
             }
         }
     }
 
-    fn act(&mut self, message: ClientMessage) -> Result<(), End> {
+    fn act(&mut self, message: ClientMessage) -> Result<Option<Box<Hello>>, End> {
         match message {
             ClientMessage::Watch { users, id } => {
                 if let Some(users) = self.permitted(users, id.as_ref()) {
@@ -228,13 +236,13 @@ impl<'a> Connection<'a> {
             ClientMessage::Unwatch { users } => self.session.request(Request::Unwatch { users }),
             ClientMessage::Heartbeat => {}
             ClientMessage::Status(status) => self.session.set_status(status),
-            ClientMessage::Hello(hello) => return self.renew(&hello),
+            ClientMessage::Hello(hello) => return Ok(Some(Box::new(hello))),
             ClientMessage::Bye => {
                 self.session.bye();
                 return Err(End::Close(CloseReason::Bye));
             }
         }
-        Ok(())
+        Ok(None)
     }
 
     /// Those of the users that the client may watch; the others are refused. None when nothing is left of the request.
@@ -250,21 +258,6 @@ impl<'a> Connection<'a> {
             users: refused,
         });
         (!users.is_empty()).then_some(users)
-    }
-
-    /// A `hello` on an open session brings a fresh token for the same user.
-    fn renew(&mut self, hello: &Hello) -> Result<(), End> {
-        let identity = opening::identify(self.app, hello, None).map_err(End::Close)?;
-        if identity.user != *self.session.user() {
-            let message = "hello: this socket belongs to another user; open a new one";
-            self.refuse(refusal(ErrorCode::BadMessage, message.to_owned()));
-            return Ok(());
-        }
-        opening::set_expiry(&self.session, &identity);
-        self.may_watch = identity.may_watch;
-        self.session.keep_watching(|user| self.may_watch.allows(user));
-        self.session.send(self.session.welcome(self.app.session_id(self.number)));
-        Ok(())
     }
 
     fn welcome(&mut self) -> Result<(), End> {

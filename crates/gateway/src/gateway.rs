@@ -10,7 +10,7 @@ use tokio::time::{sleep, timeout};
 use tracing::info;
 
 use crate::app::{App, SharedApp};
-use crate::auth::Authenticator;
+use crate::auth::{Authenticator, Keepers};
 use crate::engine::{self, EngineThread};
 use crate::metrics::Metrics;
 use crate::server::Server;
@@ -27,6 +27,7 @@ pub struct Gateway {
     app: SharedApp,
     server: Server,
     store_note: String,
+    _keepers: Keepers,
     _engine: EngineThread,
 }
 
@@ -38,6 +39,7 @@ impl Gateway {
         let mut registry = Registry::with_prefix(METRICS_PREFIX);
         let engine_metrics = presence::Metrics::register(&mut registry);
         let metrics = Metrics::register(&mut registry);
+        let keepers = Keepers::start(&settings, &authenticator, &metrics.auth).await?;
         let engine = EngineThread::start()?;
         let (presence, store_note) =
             engine.run(engine::start(settings.clone(), gateway.clone(), engine_metrics)).await?;
@@ -45,7 +47,7 @@ impl Gateway {
         let app = Arc::new(App::new(gateway, settings, authenticator, presence, registry, metrics));
         let server = Server::bind(listen, app.clone())
             .with_context(|| format!("cannot listen on {listen}"))?;
-        Ok(Self { app, server, store_note, _engine: engine })
+        Ok(Self { app, server, store_note, _keepers: keepers, _engine: engine })
     }
 
     /// Where it listens.
@@ -57,6 +59,7 @@ impl Gateway {
     pub fn summary(&self) -> Vec<(&'static str, String)> {
         let mut lines = self.app.settings.summary();
         lines.insert(0, ("gateway", self.app.gateway.clone()));
+        lines.push(("keys", self.app.authenticator.described_keys()));
         lines.push(("found", self.store_note.clone()));
         lines
     }

@@ -17,5 +17,6 @@ mod upgrade;
 
 pub mod auth;
 mod connection;
+mod outbound;
 
 pub use gateway::Gateway;

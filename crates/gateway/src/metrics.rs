@@ -1,4 +1,4 @@
-//! What the sockets count, in Prometheus' form. The engine counts the rest.
+//! What the sockets count, in Prometheus' form. Authentication and the engine count the rest.
 
 use presence_protocol::CloseReason;
 use prometheus_client::encoding::EncodeLabelSet;
@@ -6,6 +6,8 @@ use prometheus_client::metrics::counter::Counter;
 use prometheus_client::metrics::family::Family;
 use prometheus_client::metrics::gauge::Gauge;
 use prometheus_client::registry::Registry;
+
+use crate::auth::AuthMetrics;
 
 /// The sockets' counters and gauges.
 #[derive(Debug, Default)]
@@ -15,6 +17,7 @@ pub(crate) struct Metrics {
     pub(crate) closes: Family<CloseLabel, Counter>,
     pub(crate) refused_messages: Family<CodeLabel, Counter>,
     pub(crate) accept_errors: Counter,
+    pub(crate) auth: AuthMetrics,
 }
 
 /// Why a socket closed.
@@ -43,7 +46,7 @@ pub(crate) struct CodeLabel {
 impl Metrics {
     /// Makes them, and names them in the registry.
     pub(crate) fn register(registry: &mut Registry) -> Self {
-        let m = Self::default();
+        let m = Self { auth: AuthMetrics::register(registry), ..Self::default() };
         registry.register("connections", "Open WebSockets", m.connections.clone());
         registry.register("accepted", "Accepted TCP connections", m.accepted.clone());
         registry.register("closes", "Closed WebSockets, by reason", m.closes.clone());

@@ -7,6 +7,7 @@
 //! Nothing here binds, connects or logs, and only [`Settings::load`] reads the process's own state.
 
 mod flags;
+mod outbound_url;
 mod rules;
 mod sources;
 mod values;
@@ -16,9 +17,11 @@ mod tests;
 
 use std::fmt;
 use std::net::SocketAddr;
+use std::path::PathBuf;
 use std::time::Duration;
 
 pub use flags::{Command, LogFormat};
+pub use outbound_url::OutboundUrl;
 use presence::store::redis::TlsFiles;
 pub use values::{RedisUrl, Secret};
 
@@ -45,6 +48,10 @@ pub struct Settings {
     pub last_seen: Duration,
     /// How a client proves who it is.
     pub auth: Auth,
+    /// How often the keys at `jwks_url` are fetched; at least 10 s.
+    pub jwks_refresh: Duration,
+    /// The certificate authorities that calls of our own over https trust; else those of this machine.
+    pub outbound_ca_file: Option<PathBuf>,
     /// Opens the HTTP calls under `/v1`; without it they answer 404.
     pub api_key: Option<Secret>,
     /// How long a new socket may take to say `hello`.
@@ -85,22 +92,34 @@ pub enum Auth {
     None,
     /// By a signed token.
     Jwt {
-        /// What verifies the signature.
-        keys: KeySource,
-        /// The `aud` a token must carry; without one, tokens that carry any are refused
-        /// (RFC 7519, 4.1.3).
-        audience: Option<String>,
+        /// Where the keys that verify signatures come from.
+        keys: KeySources,
+        /// What else must be true of a token.
+        rules: TokenRules,
     },
 }
 
-/// Where the keys that verify tokens come from.
-///
-/// A public key in a file (RS256, ES256, `EdDSA`) and a JWKS URL belong here as further variants:
-/// a flag for each in `flags.rs`, a choice in `rules::key_source`, a key in `auth::token`.
+/// Where the keys that verify tokens come from: any of these, at the same time; at least one.
+#[derive(Clone, Debug, Default)]
+pub struct KeySources {
+    /// For HS256: secrets of at least 32 bytes, shared with the backend that signs. Development tokens are signed with
+    /// the first.
+    pub secrets: Vec<Secret>,
+    /// For RS256, ES256 and `EdDSA`: public keys as PEM, in a file that is read again when it changes.
+    pub public_key_file: Option<PathBuf>,
+    /// For the same: where a JWK set is published.
+    pub jwks_url: Option<OutboundUrl>,
+}
+
+/// What a token must say, whichever key signed it.
 #[derive(Clone, Debug)]
-pub enum KeySource {
-    /// A secret of at least 32 bytes, shared with the backend that signs.
-    Hs256(Secret),
+pub struct TokenRules {
+    /// The `iss` it must carry; without one, `iss` is not looked at.
+    pub issuer: Option<String>,
+    /// The `aud` it must carry; without one, tokens that carry any are refused (RFC 7519, 4.1.3).
+    pub audience: Option<String>,
+    /// How far the signer's clock and ours may be apart, for `exp` and `nbf` alike; whole seconds, at most 5 min.
+    pub leeway: Duration,
 }
 
 /// Why there are no settings.
@@ -163,6 +182,7 @@ impl Settings {
             ("store", self.store.to_string()),
             ("prefix", self.prefix.clone()),
             ("auth", self.auth.to_string()),
+            ("jwks_refresh", duration(self.jwks_refresh)),
             ("api_key", if self.api_key.is_some() { "on" } else { "off" }.to_owned()),
             ("heartbeat", duration(self.heartbeat)),
             ("ttl", duration(self.ttl)),
@@ -210,8 +230,30 @@ impl fmt::Display for Auth {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::None => f.write_str("none"),
-            Self::Jwt { keys: KeySource::Hs256(_), .. } => f.write_str("jwt (HS256)"),
+            Self::Jwt { keys, rules } => write!(f, "jwt ({keys}; {rules})"),
         }
+    }
+}
+
+impl fmt::Display for KeySources {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let mut parts = match self.secrets.len() {
+            0 => vec![],
+            1 => vec!["a secret".to_owned()],
+            many => vec![format!("{many} secrets")],
+        };
+        parts.extend(self.public_key_file.iter().map(|path| format!("keys in {}", path.display())));
+        parts.extend(self.jwks_url.iter().map(|url| format!("keys at {url}")));
+        f.write_str(&parts.join(", "))
+    }
+}
+
+impl fmt::Display for TokenRules {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let any = |rule: &Option<String>| rule.clone().unwrap_or_else(|| "any".to_owned());
+        let none = |rule: &Option<String>| rule.clone().unwrap_or_else(|| "none".to_owned());
+        write!(f, "iss {}, aud {}, ", any(&self.issuer), none(&self.audience))?;
+        write!(f, "leeway {}", humantime::format_duration(self.leeway))
     }
 }
 

@@ -15,8 +15,12 @@ use tokio_tungstenite::tungstenite::handshake::server::create_response_with_body
 use tracing::debug;
 
 use crate::app::SharedApp;
-use crate::auth::{Identity, PEER_MESSAGE};
+use crate::auth::{AuthError, Identity, PEER_MESSAGE};
 use crate::connection::{self, Wire};
+
+const TRY_AGAIN: &str = "tokens cannot be checked now: try again later\n";
+
+const SEND_BEARER: &str = "send the token as 'Authorization: Bearer <token>'\n";
 
 /// `GET /ws`
 pub(crate) async fn upgrade(State(app): State<SharedApp>, mut request: Request) -> Response {
@@ -31,9 +35,9 @@ pub(crate) async fn upgrade(State(app): State<SharedApp>, mut request: Request) 
         Ok(negotiated) => negotiated,
         Err(error) => return (StatusCode::BAD_REQUEST, format!("{error}\n")).into_response(),
     };
-    let identity = match bearer(&app, request.headers()) {
+    let identity = match bearer(&app, request.headers()).await {
         Ok(identity) => identity,
-        Err(why) => return (StatusCode::UNAUTHORIZED, why).into_response(),
+        Err(refusal) => return refusal.into_response(),
     };
     let on_upgrade = hyper::upgrade::on(&mut request);
     tokio::spawn(start(app, on_upgrade, negotiated.format, identity));
@@ -73,21 +77,27 @@ fn offered(headers: &HeaderMap) -> Option<String> {
 }
 
 /// Who a native client is that sends its token with the request.
-fn bearer(app: &SharedApp, headers: &HeaderMap) -> Result<Option<Box<Identity>>, String> {
+async fn bearer(
+    app: &SharedApp,
+    headers: &HeaderMap,
+) -> Result<Option<Box<Identity>>, (StatusCode, &'static str)> {
     let Some(value) = headers.get(header::AUTHORIZATION) else { return Ok(None) };
     if !app.authenticator.wants_token() {
         return Ok(None);
     }
     let token = value.to_str().ok().and_then(|value| value.strip_prefix("Bearer "));
-    let identity = token.map(|token| app.authenticator.authenticate(token));
-    match identity {
-        Some(Ok(identity)) => Ok(Some(Box::new(identity))),
-        Some(Err(error)) => {
-            debug!(%error, "a token was refused");
-            Err(format!("{PEER_MESSAGE}\n"))
+    let identity = match token {
+        Some(token) => app.authenticator.admit(token).await,
+        None => Err(AuthError::NoToken),
+    };
+    identity.map(|identity| Some(Box::new(identity))).map_err(|error| {
+        app.refused(&error);
+        match error {
+            AuthError::KeysOutOfReach => (StatusCode::SERVICE_UNAVAILABLE, TRY_AGAIN),
+            AuthError::NoToken => (StatusCode::UNAUTHORIZED, SEND_BEARER),
+            _ => (StatusCode::UNAUTHORIZED, PEER_MESSAGE),
         }
-        None => Err("send the token as 'Authorization: Bearer <token>'\n".to_owned()),
-    }
+    })
 }
 
 fn not_a_handshake(why: &str) -> Response {

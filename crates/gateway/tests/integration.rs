@@ -12,6 +12,8 @@ mod dial;
 mod house;
 #[path = "integration/http.rs"]
 mod http;
+#[path = "integration/key_server.rs"]
+mod key_server;
 #[path = "integration/observer.rs"]
 mod observer;
 #[path = "integration/process.rs"]
@@ -41,6 +43,10 @@ mod gateway_faults;
 mod hostile;
 #[path = "integration/invisible.rs"]
 mod invisible;
+#[path = "integration/key_file.rs"]
+mod key_file;
+#[path = "integration/key_url.rs"]
+mod key_url;
 #[path = "integration/lateness.rs"]
 mod lateness;
 #[path = "integration/outages.rs"]
@@ -59,5 +65,7 @@ mod rust_client;
 mod snapshots;
 #[path = "integration/start.rs"]
 mod start;
+#[path = "integration/token_table.rs"]
+mod token_table;
 #[path = "integration/upgrade.rs"]
 mod upgrade;

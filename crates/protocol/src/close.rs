@@ -17,7 +17,7 @@ pub enum CloseReason {
     TooLarge,
     /// 1012: the gateway is draining.
     Draining,
-    /// 1013: too many connections, or a reconnect storm being spread.
+    /// 1013: too many connections, a reconnect storm being spread, or a token that cannot be checked now.
     Overloaded,
     /// 4001: no `hello` in time, or another message before it.
     NoHello,
@@ -125,7 +125,9 @@ impl CloseReason {
             Self::NotUtf8 => "A text frame must be UTF-8.",
             Self::TooLarge => "The frame is over the size limit.",
             Self::Draining => "The gateway is draining, reconnect after the delay it told.",
-            Self::Overloaded => "Too many connections, reconnect with backoff and jitter.",
+            Self::Overloaded => {
+                "No room or no keys for tokens now, reconnect with backoff and jitter."
+            }
             Self::NoHello => "The first message must be hello, and in time.",
             Self::BadToken => "The token is not valid, come back with another one.",
             Self::TokenExpired => "The token has expired, come back with a fresh one.",

@@ -1,12 +1,15 @@
 //! Which tokens open the door, and which rule each refused one broke.
 
+mod properties;
+mod table;
+
 use std::time::{Duration, UNIX_EPOCH};
 
 use jsonwebtoken::{Algorithm, EncodingKey, Header, get_current_timestamp};
 use presence_protocol::UserId;
 use serde_json::{Value, json};
 
-use super::{ApiKey, AuthError, Authenticator, LEEWAY, SignError, sign};
+use super::{ApiKey, AuthError, Authenticator, SignError, sign};
 use crate::settings::{Secret, Settings};
 
 const SECRET: &str = "an hs256 secret of at least 32 bytes";
@@ -138,7 +141,7 @@ fn a_token_is_accepted_until_its_expiry_and_the_leeway() {
     let claims = json!({"sub": "ana", "exp": exp});
     let authenticator = authenticator(&[]);
     let identity = authenticator.authenticate(&token(Algorithm::HS256, SECRET, &claims)).unwrap();
-    let expected = UNIX_EPOCH + Duration::from_secs(exp) + LEEWAY;
+    let expected = UNIX_EPOCH + Duration::from_secs(exp) + Duration::from_secs(30);
     assert_eq!(identity.expires_at, Some(expected));
     let forever = json!({"sub": "ana", "exp": u64::MAX});
     let identity = authenticator.authenticate(&token(Algorithm::HS256, SECRET, &forever)).unwrap();
@@ -146,14 +149,40 @@ fn a_token_is_accepted_until_its_expiry_and_the_leeway() {
 }
 
 #[test]
+fn a_configured_issuer_must_be_the_tokens() {
+    let authenticator = authenticator(&["--jwt-issuer=us"]);
+    let missing = AuthError::MissingClaim("iss".to_owned());
+    let table = [
+        (json!("us"), Ok(())),
+        (json!(["us"]), Err(AuthError::Malformed)),
+        (json!("them"), Err(AuthError::WrongIssuer)),
+        (json!(null), Err(missing)),
+    ];
+    for (iss, expected) in table {
+        let claims = json!({"sub": "ana", "exp": at(60), "iss": iss});
+        let got = authenticator.authenticate(&token(Algorithm::HS256, SECRET, &claims));
+        assert_eq!(got.map(drop), expected, "{iss}");
+    }
+}
+
+#[test]
+fn the_leeway_is_the_configured_one() {
+    let expired = token(Algorithm::HS256, SECRET, &json!({"sub": "ana", "exp": at(-90)}));
+    assert_eq!(authenticator(&[]).authenticate(&expired), Err(AuthError::Expired));
+    assert!(authenticator(&["--jwt-leeway=2m"]).authenticate(&expired).is_ok());
+    let just = token(Algorithm::HS256, SECRET, &json!({"sub": "ana", "exp": at(-5)}));
+    assert_eq!(authenticator(&["--jwt-leeway=0s"]).authenticate(&just), Err(AuthError::Expired));
+}
+
+#[test]
 fn a_signed_development_token_opens_the_door() {
     let ana = UserId::new("ana").unwrap();
-    for more in [&[][..], &["--jwt-audience=presence"][..]] {
+    for more in [&[][..], &["--jwt-audience=presence", "--jwt-issuer=us"][..]] {
         let token = sign(&settings(more), &ana, Duration::from_hours(1)).unwrap();
         assert_eq!(authenticator(more).authenticate(&token).unwrap().user, ana);
     }
     let refused = sign(&Settings::dev(), &ana, Duration::from_secs(1));
-    assert!(matches!(refused, Err(SignError::NoKey)));
+    assert!(matches!(refused, Err(SignError::NoSecret)));
 }
 
 #[test]

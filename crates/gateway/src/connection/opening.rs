@@ -9,7 +9,6 @@ use presence_protocol::{
     Status, decode_client, encode_gateway,
 };
 use tokio::time::timeout;
-use tracing::debug;
 
 use super::End;
 use super::incoming::Message;
@@ -32,7 +31,7 @@ pub(super) async fn open(
 ) -> Result<Opened, End> {
     let hello = timeout(app.settings.hello_timeout, hello(wire, app)).await;
     let hello = hello.map_err(|_too_late| End::Close(CloseReason::NoHello))??;
-    let identity = identify(app, &hello, identity.map(|proven| *proven)).map_err(End::Close)?;
+    let identity = identify(app, &hello, identity.map(|proven| *proven)).await?;
     if app.presence.is_draining() {
         return Err(End::Close(CloseReason::Draining));
     }
@@ -46,20 +45,20 @@ pub(super) async fn open(
 }
 
 /// Who a client is, by its token or by its own word; `proven` came with the upgrade request.
-pub(super) fn identify(
+pub(super) async fn identify(
     app: &SharedApp,
     hello: &Hello,
     proven: Option<Identity>,
-) -> Result<Identity, CloseReason> {
+) -> Result<Identity, End> {
     let identity = match (&hello.token, &hello.user, proven) {
-        (Some(token), _, _) => app.authenticator.authenticate(token),
+        (Some(token), _, _) => app.authenticator.admit(token).await,
         (None, _, Some(identity)) => Ok(identity),
         (None, Some(user), None) => app.authenticator.believe(user.clone()),
-        (None, None, None) => Err(AuthError::MissingClaim("token".to_owned())),
+        (None, None, None) => Err(AuthError::NoToken),
     };
     identity.map_err(|error| {
-        debug!(%error, "a hello was refused");
-        if error == AuthError::Expired { CloseReason::TokenExpired } else { CloseReason::BadToken }
+        app.refused(&error);
+        End::Close(error.close_reason())
     })
 }
 

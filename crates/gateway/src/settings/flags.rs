@@ -92,8 +92,8 @@ pub(super) struct Flags {
     #[arg(default_value = "30d", value_parser = values::positive_duration)]
     pub(super) last_seen: Duration,
 
-    /// How clients prove who they are [default: jwt when a secret is set; none with --dev;
-    /// otherwise you must choose]
+    /// How clients prove who they are [default: jwt when a secret, a key file or a key URL is set;
+    /// none with --dev; otherwise you must choose]
     #[arg(long, value_enum, value_name = "KIND", help_heading = "Access")]
     pub(super) auth: Option<AuthKind>,
 
@@ -102,13 +102,41 @@ pub(super) struct Flags {
     #[arg(long, value_name = "SECRET", help_heading = "Access")]
     pub(super) jwt_secret: Option<Secret>,
 
-    /// Read that secret from this file
+    /// Read such secrets from this file, one a line; tokens of any of them are accepted
     #[arg(long, value_name = "PATH", help_heading = "Access")]
     pub(super) jwt_secret_file: Option<PathBuf>,
+
+    /// Verify tokens (RS256, ES256, Ed25519) with the public keys in this PEM file; read again when
+    /// it changes
+    #[arg(long, value_name = "PATH", help_heading = "Access")]
+    pub(super) jwt_public_key_file: Option<PathBuf>,
+
+    /// Verify tokens (RS256, ES256, Ed25519) with the keys published here (JWKS)
+    #[arg(long, value_name = "URL", help_heading = "Access")]
+    pub(super) jwks_url: Option<Secret>,
+
+    /// Fetch those keys this often, and early when a token names an unknown one
+    #[arg(long, value_name = "DURATION", help_heading = "Access")]
+    #[arg(default_value = "5m", value_parser = values::jwks_refresh)]
+    pub(super) jwks_refresh: Duration,
+
+    /// Accept only tokens whose `iss` is this
+    #[arg(long, value_name = "TEXT", help_heading = "Access")]
+    pub(super) jwt_issuer: Option<String>,
 
     /// Accept only tokens whose `aud` is or contains this
     #[arg(long, value_name = "TEXT", help_heading = "Access")]
     pub(super) jwt_audience: Option<String>,
+
+    /// Accept tokens so long before their `nbf` and after their `exp`, for clocks that differ
+    #[arg(long, value_name = "DURATION", help_heading = "Access")]
+    #[arg(default_value = "30s", value_parser = values::leeway)]
+    pub(super) jwt_leeway: Duration,
+
+    /// Trust only the certificate authorities in this PEM file where the gateway itself calls over
+    /// https, not this machine's
+    #[arg(long, value_name = "PATH", help_heading = "Access")]
+    pub(super) outbound_ca_file: Option<PathBuf>,
 
     /// Open the HTTP calls under /v1 to whoever has this key of at least 16 bytes
     #[arg(long, value_name = "SECRET", help_heading = "Access")]

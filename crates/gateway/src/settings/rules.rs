@@ -2,22 +2,19 @@
 //!
 //! Each rule's error names the settings, what is wrong, and what would be right, on one line.
 
-use std::path::Path;
+mod access;
+
 use std::time::Duration;
 
 use presence::store::redis::{ClientFiles, TlsFiles};
 
-use super::flags::{AuthKind, Command, Flags, StoreKind};
-use super::{Auth, KeySource, RedisUrl, Secret, Settings, Store};
+use super::flags::{Flags, StoreKind};
+use super::{Auth, RedisUrl, Secret, Settings, Store};
+use access::auth;
 
 /// A client, its network and Redis need this much to keep up with heartbeats.
 const HEARTBEAT_MIN: Duration = Duration::from_millis(100);
-/// RFC 7518, 3.2: a key for HS256 is at least as long as its hash.
-const JWT_SECRET_BYTES_MIN: usize = 32;
 const API_KEY_BYTES_MIN: usize = 16;
-
-const CHOOSE_AUTH: &str = "no authentication was chosen: set auth to 'jwt' (with jwt_secret) or \
-    to 'none', or start with --dev to try it out";
 
 pub(super) fn resolve(flags: Flags) -> Result<Settings, String> {
     let store = store(&flags)?;
@@ -37,6 +34,8 @@ pub(super) fn resolve(flags: Flags) -> Result<Settings, String> {
         grace: flags.grace,
         last_seen: flags.last_seen,
         auth,
+        jwks_refresh: flags.jwks_refresh,
+        outbound_ca_file: flags.outbound_ca_file,
         api_key: flags.api_key,
         hello_timeout: flags.hello_timeout,
         write_timeout: flags.write_timeout,
@@ -85,59 +84,6 @@ fn redis_tls(flags: &Flags, store: &Store) -> Result<TlsFiles, String> {
             .to_owned());
     }
     Ok(files)
-}
-
-fn auth(flags: &Flags) -> Result<Auth, String> {
-    let keys = key_source(flags)?;
-    let choice = match (flags.auth, &keys) {
-        (Some(choice), _) => choice,
-        (None, Some(_)) => AuthKind::Jwt,
-        // Printing a user's keys needs nobody to sign in.
-        (None, None) if flags.dev || matches!(flags.command, Some(Command::Key { .. })) => {
-            AuthKind::None
-        }
-        (None, None) => return Err(CHOOSE_AUTH.to_owned()),
-    };
-    match (choice, keys) {
-        (AuthKind::Jwt, Some(keys)) => Ok(Auth::Jwt { keys, audience: flags.jwt_audience.clone() }),
-        (AuthKind::Jwt, None) => Err("auth is 'jwt', but there is no key: set jwt_secret or \
-            jwt_secret_file to the secret that your backend signs with"
-            .to_owned()),
-        (AuthKind::None, Some(_)) => Err("auth is 'none', but a jwt secret is set: unset it, or \
-            set auth to 'jwt'"
-            .to_owned()),
-        (AuthKind::None, None) if flags.jwt_audience.is_some() => {
-            Err("auth is 'none', but jwt_audience is set: unset it, or set auth to 'jwt'"
-                .to_owned())
-        }
-        (AuthKind::None, None) => Ok(Auth::None),
-    }
-}
-
-fn key_source(flags: &Flags) -> Result<Option<KeySource>, String> {
-    let (name, secret) = match (&flags.jwt_secret, &flags.jwt_secret_file) {
-        (None, None) => return Ok(None),
-        (Some(secret), None) => ("jwt_secret", secret.clone()),
-        (None, Some(path)) => ("jwt_secret_file", secret_in(path)?),
-        (Some(_), Some(_)) => {
-            return Err("jwt_secret and jwt_secret_file are both set: keep one".to_owned());
-        }
-    };
-    if secret.len() < JWT_SECRET_BYTES_MIN {
-        return Err(format!(
-            "{name} has {} bytes: HS256 needs at least {JWT_SECRET_BYTES_MIN}, such as those of \
-             `openssl rand -base64 48`",
-            secret.len()
-        ));
-    }
-    Ok(Some(KeySource::Hs256(secret)))
-}
-
-/// An editor's or echo's line end is not part of the secret.
-fn secret_in(path: &Path) -> Result<Secret, String> {
-    let text = std::fs::read_to_string(path)
-        .map_err(|error| format!("jwt_secret_file: cannot read {}: {error}", path.display()))?;
-    Ok(Secret::new(text.trim_end_matches(['\r', '\n'])))
 }
 
 fn check_times(flags: &Flags) -> Result<(), String> {

@@ -1,11 +1,12 @@
 //! Where a setting comes from. No test touches the real environment.
 
+mod access;
 mod refusals;
 mod secrets;
 
 use std::time::Duration;
 
-use super::{Auth, Command, File, KeySource, LogFormat, Settings, SettingsError, Store};
+use super::{Auth, Command, File, KeySources, LogFormat, Settings, SettingsError, Store};
 
 const SECRET: &str = "an hs256 secret of at least 32 bytes";
 
@@ -18,6 +19,17 @@ fn load(flags: &[&str], env: &[(&str, &str)], file: &str) -> Result<Settings, Se
 
 fn dev(flags: &[&str]) -> Result<Settings, SettingsError> {
     load(&[&["--dev"], flags].concat(), &[], "")
+}
+
+fn keys(settings: &Settings) -> KeySources {
+    match &settings.auth {
+        Auth::Jwt { keys, .. } => keys.clone(),
+        Auth::None => panic!("there are no keys"),
+    }
+}
+
+fn secrets(keys: &KeySources) -> Vec<&str> {
+    keys.secrets.iter().map(super::Secret::expose).collect()
 }
 
 #[test]
@@ -86,22 +98,11 @@ fn a_file_may_use_either_dash_and_bare_numbers() {
 fn a_secret_or_a_url_chooses_what_needs_it() {
     let secret = [("PRESENCE_JWT_SECRET", SECRET)];
     let jwt = load(&[], &secret, "").unwrap();
-    assert!(
-        matches!(&jwt.auth, Auth::Jwt { keys: KeySource::Hs256(s), .. } if s.expose() == SECRET)
-    );
+    assert_eq!(secrets(&keys(&jwt)), [SECRET]);
     assert!(matches!(load(&["--dev"], &secret, "").unwrap().auth, Auth::Jwt { .. }));
     assert!(matches!(dev(&[]).unwrap().auth, Auth::None));
     let redis = dev(&["--redis-url=redis-cluster://a:7000"]).unwrap();
     assert!(matches!(redis.store, Store::Redis(url) if url.expose() == "redis-cluster://a:7000"));
-}
-
-#[test]
-fn a_secret_file_is_read_without_its_line_end() {
-    let file = tempfile::NamedTempFile::new().unwrap();
-    std::fs::write(file.path(), format!("{SECRET}\n")).unwrap();
-    let flag = format!("--jwt-secret-file={}", file.path().display());
-    let auth = load(&[&flag], &[], "").unwrap().auth;
-    assert!(matches!(auth, Auth::Jwt { keys: KeySource::Hs256(s), .. } if s.expose() == SECRET));
 }
 
 #[test]

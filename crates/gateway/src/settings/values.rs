@@ -18,6 +18,10 @@ const FRAME_BYTES_MIN: usize = 1 << 10;
 const FRAME_BYTES_MAX: usize = 16 << 20;
 /// Ten years: every sum of two durations and a time stays far from overflow.
 const DURATION_MAX: Duration = Duration::from_hours(10 * 365 * 24);
+/// RFC 7519, 4.1.4: usually no more than a few minutes.
+const LEEWAY_MAX: Duration = Duration::from_mins(5);
+/// Fifty gateways ask for the keys five times a second then.
+const JWKS_REFRESH_MIN: Duration = Duration::from_secs(10);
 /// Each also with `s`, for TLS, and as `valkey`.
 const REDIS_SCHEMES: [&str; 3] = ["redis", "redis-cluster", "redis-sentinel"];
 const HIDDEN: &str = "[secret]";
@@ -164,6 +168,26 @@ pub(super) fn positive_duration(text: &str) -> Result<Duration, String> {
     match duration(text)? {
         Duration::ZERO => Err("it must be longer than zero".to_owned()),
         positive => Ok(positive),
+    }
+}
+
+pub(super) fn jwks_refresh(text: &str) -> Result<Duration, String> {
+    match duration(text)? {
+        short if short < JWKS_REFRESH_MIN => {
+            Err("it must be at least 10s: an unknown key is looked for early anyway".to_owned())
+        }
+        enough => Ok(enough),
+    }
+}
+
+pub(super) fn leeway(text: &str) -> Result<Duration, String> {
+    match duration(text)? {
+        long if long > LEEWAY_MAX => {
+            Err("it must be at most 5m: for so long an expired token lets its user in".to_owned())
+        }
+        // Tokens count in seconds.
+        odd if odd.subsec_nanos() > 0 => Err("it must be whole seconds".to_owned()),
+        leeway => Ok(leeway),
     }
 }
 

@@ -18,6 +18,7 @@ pub(crate) struct Dial {
     format: Format,
     subprotocol: Option<String>,
     authorization: Option<String>,
+    query: String,
     receive_buffer: Option<u32>,
 }
 
@@ -29,6 +30,7 @@ impl Dial {
             format: Format::Json,
             subprotocol: None,
             authorization: None,
+            query: String::new(),
             receive_buffer: None,
         };
         dial.format(Format::Json)
@@ -48,6 +50,11 @@ impl Dial {
         Self { authorization: Some(format!("Bearer {token}")), ..self }
     }
 
+    /// Puts this behind the `?` of the URL.
+    pub(crate) fn query(self, query: &str) -> Self {
+        Self { query: format!("?{query}"), ..self }
+    }
+
     pub(crate) fn receive_buffer(self, bytes: u32) -> Self {
         Self { receive_buffer: Some(bytes), ..self }
     }
@@ -64,8 +71,9 @@ impl Dial {
         }
         let stream = socket.connect(self.addr).await.expect("the gateway accepts");
         stream.set_nodelay(true).expect("no delay");
-        let mut request =
-            format!("ws://{}/ws", self.addr).into_client_request().expect("a request");
+        let mut request = format!("ws://{}/ws{}", self.addr, self.query)
+            .into_client_request()
+            .expect("a request");
         for (name, value) in
             [(SEC_WEBSOCKET_PROTOCOL, &self.subprotocol), (AUTHORIZATION, &self.authorization)]
         {

@@ -2,6 +2,7 @@
 
 use std::net::SocketAddr;
 use std::process::{ExitStatus, Output, Stdio};
+use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use presence_testkit::RedisServer;
@@ -19,6 +20,8 @@ pub(crate) struct Process {
     pub(crate) addr: SocketAddr,
     /// The lines that it wrote before it listened.
     pub(crate) said: Vec<String>,
+    /// Those that it wrote since.
+    log: Arc<Mutex<Vec<String>>>,
 }
 
 /// The binary with nothing of this process's environment.
@@ -54,14 +57,22 @@ impl Process {
         let mut args = times.flags();
         args.extend([
             OPEN.to_owned(),
-            "--listen=127.0.0.1:0".to_owned(),
-            "--log-format=json".to_owned(),
             format!("--api-key={API_KEY}"),
             format!("--redis-url={}", server.url()),
             format!("--prefix={prefix}"),
         ]);
         args.extend(flags.iter().map(|&flag| flag.to_owned()));
-        let mut child = command(args).stderr(Stdio::piped()).spawn().expect("it starts");
+        Self::launch(args).await
+    }
+
+    /// Starts one with these flags, and waits until it listens.
+    pub(crate) async fn launch(flags: Vec<String>) -> Self {
+        // The last one of two wins.
+        let args = ["--listen=127.0.0.1:0".to_owned(), "--log-format=json".to_owned()];
+        let mut child = command(args.into_iter().chain(flags))
+            .stderr(Stdio::piped())
+            .spawn()
+            .expect("it starts");
         let mut lines = BufReader::new(child.stderr.take().expect("it is piped")).lines();
         let mut said = Vec::new();
         let addr = timeout(PATIENCE, async {
@@ -74,8 +85,19 @@ impl Process {
             }
         });
         let addr = addr.await.expect("it listens in time");
-        tokio::spawn(async move { while let Ok(Some(_)) = lines.next_line().await {} });
-        Self { child, addr, said }
+        let log = Arc::new(Mutex::new(Vec::new()));
+        let written = log.clone();
+        tokio::spawn(async move {
+            while let Ok(Some(line)) = lines.next_line().await {
+                written.lock().expect("no panic").push(line);
+            }
+        });
+        Self { child, addr, said, log }
+    }
+
+    /// What it has logged since it listens, as lines of JSON.
+    pub(crate) fn log(&self) -> Vec<String> {
+        self.log.lock().expect("no panic").clone()
     }
 
     pub(crate) async fn signal(&self, name: &str) {

@@ -7,6 +7,9 @@ use serde_json::{Value, json};
 /// For gateways that verify tokens: the flag that says so.
 pub(crate) const JWT_FLAG: &str = "--jwt-secret=the secret that the backend signs with";
 
+/// What `tests/tokens/make.py` made: keys, and a table of tokens.
+pub(crate) const FILES: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/tokens");
+
 const SECRET: &str = "the secret that the backend signs with";
 
 /// How far the clocks of signer and gateway may be apart.
@@ -54,4 +57,47 @@ fn encode(claims: &Value, secret: &str) -> String {
 
 fn seconds_from_now(seconds: i64) -> u64 {
     get_current_timestamp().checked_add_signed(seconds).expect("after 1970")
+}
+
+/// One of the keys for tests only, with which a backend would sign with `EdDSA`.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Signer {
+    /// What its files are called.
+    pub(crate) file: &'static str,
+}
+
+impl Signer {
+    /// A token of an hour, which names its key where there is a name.
+    pub(crate) fn token(self, user: &str, kid: Option<&str>) -> String {
+        let pem = read(&format!("keys/{}.private-test-only.pem", self.file));
+        let key = EncodingKey::from_ed_pem(pem.as_bytes()).expect("a key");
+        let header = Header { kid: kid.map(str::to_owned), ..Header::new(Algorithm::EdDSA) };
+        let claims = json!({ "sub": user, "exp": seconds_from_now(3600) });
+        jsonwebtoken::encode(&header, &claims, &key).expect("a token")
+    }
+
+    /// Its public half as PEM.
+    pub(crate) fn public_pem(self) -> String {
+        read(&format!("keys/{}.public.pem", self.file))
+    }
+
+    /// Its public half as a JWK of this name.
+    pub(crate) fn jwk(self, kid: &str) -> Value {
+        let pem = read(&format!("keys/{}.private-test-only.pem", self.file));
+        let key = EncodingKey::from_ed_pem(pem.as_bytes()).expect("a key");
+        let jwk = jsonwebtoken::jwk::Jwk::from_encoding_key(&key, Algorithm::EdDSA);
+        let mut jwk = serde_json::to_value(jwk.expect("its public half")).expect("JSON");
+        jwk["kid"] = kid.into();
+        jwk
+    }
+}
+
+/// Two keys of a backend, the one after the other.
+pub(crate) const OLD: Signer = Signer { file: "file-ed" };
+pub(crate) const NEW: Signer = Signer { file: "url-ed" };
+
+/// A file that `make.py` made.
+pub(crate) fn read(name: &str) -> String {
+    let path = format!("{FILES}/{name}");
+    std::fs::read_to_string(&path).unwrap_or_else(|error| panic!("{path}: {error}"))
 }

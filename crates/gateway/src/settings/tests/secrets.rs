@@ -9,14 +9,21 @@ fn no_output_shows_a_secret() {
     let flags = [
         "--jwt-secret=hushhushhushhushhushhushhushhush",
         "--api-key=hushhushhushhush",
+        "--jwks-url=https://auth.test/keys?key=hush",
         "--redis-url=redis-sentinel://u:hush@a:1/0?sentinelPassword=hush&node=b:2",
     ];
     let settings = load(&flags, &[], "").unwrap();
     let shown = format!("{settings:?} {:?}", settings.summary());
     assert!(!shown.contains("hush"), "{shown}");
     assert!(shown.contains("[secret]"), "{shown}");
-    for wrong in ["--jwt-secret=hush", "--api-key=hush", "--redis-url=hush", "--redis-url=a://hush"]
-    {
+    for wrong in [
+        "--jwt-secret=hush",
+        "--api-key=hush",
+        "--redis-url=hush",
+        "--redis-url=a://hush",
+        "--jwks-url=hush",
+        "--jwks-url=http://auth.test/hush",
+    ] {
         let line = refusal(dev(&[wrong]));
         assert!(!line.contains("hush"), "{line}");
         let (name, value) = wrong[2..].split_once('=').unwrap();

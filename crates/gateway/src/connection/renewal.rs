@@ -1,0 +1,22 @@
+//! A `hello` on an open session brings a fresh token for the same user.
+
+use presence_protocol::{ErrorCode, Hello};
+
+use super::{Connection, End, opening, refusal};
+
+impl Connection<'_> {
+    /// Takes the token, and answers with a `welcome`. May wait a little for the token's key, and for nothing else.
+    pub(super) async fn renew(&mut self, hello: Box<Hello>) -> Result<(), End> {
+        let identity = opening::identify(self.app, &hello, None).await?;
+        if identity.user != *self.session.user() {
+            let message = "hello: this socket belongs to another user; open a new one";
+            self.refuse(refusal(ErrorCode::BadMessage, message.to_owned()));
+            return Ok(());
+        }
+        opening::set_expiry(&self.session, &identity);
+        self.may_watch = identity.may_watch;
+        self.session.keep_watching(|user| self.may_watch.allows(user));
+        self.session.send(self.session.welcome(self.app.session_id(self.number)));
+        Ok(())
+    }
+}
