@@ -59,5 +59,7 @@ mod rust_client;
 mod snapshots;
 #[path = "integration/start.rs"]
 mod start;
+#[path = "integration/tls.rs"]
+mod tls;
 #[path = "integration/upgrade.rs"]
 mod upgrade;
