@@ -80,16 +80,19 @@ impl Tls {
         let done = timeout(limit, self.handshake(stream)).await;
         let (outcome, socket) = match done {
             Ok(Ok(Some(socket))) => (Handshake::Done, Some(socket)),
-            Ok(Ok(None)) => (Handshake::NotEncrypted, None),
+            Ok(Ok(None)) => {
+                debug!(%peer, "a client spoke HTTP without TLS");
+                (Handshake::NotEncrypted, None)
+            }
             Ok(Err(error)) => {
                 debug!(%peer, %error, "a TLS handshake failed");
                 (Handshake::Failed, None)
             }
-            Err(_late) => (Handshake::TimedOut, None),
+            Err(_late) => {
+                debug!(%peer, "a TLS handshake took too long");
+                (Handshake::TimedOut, None)
+            }
         };
-        if socket.is_none() {
-            debug!(%peer, outcome = outcome.label(), "no TLS was agreed on");
-        }
         self.metrics.count_handshake(outcome);
         socket
     }
@@ -109,6 +112,7 @@ impl Tls {
 /// the answer.
 async fn refuse(mut stream: TcpStream) -> io::Result<()> {
     stream.try_read(&mut [0; 4096])?;
+    stream.writable().await?;
     stream.try_write(NOT_ENCRYPTED)?;
     poll_fn(|cx| Pin::new(&mut stream).poll_shutdown(cx)).await
 }

@@ -163,6 +163,21 @@ async fn who_comes_back_is_spared_the_long_handshake() {
     }
 }
 
+/// An end without a word of TLS would be an error to who reads.
+#[tokio::test]
+async fn whoever_closes_first_is_told_the_end_and_is_not_cut_off() {
+    let (authority, gateway) = gateway().await;
+    let mut stream = shake_hands(&visitor(&authority, BOTH), gateway.here()).await;
+    let upgrade = "GET /ws HTTP/1.1\r\nhost: x\r\nconnection: upgrade\r\nupgrade: websocket\r\n\
+        sec-websocket-version: 13\r\nsec-websocket-key: dGhlIHNhbXBsZSBub25jZQ==\r\n\r\n";
+    let close = b"\x88\x82\0\0\0\0\x03\xe8";
+    stream.write_all(&[upgrade.as_bytes(), close].concat()).await.expect("it is taken");
+    let mut answer = Vec::new();
+    let read = timeout(PATIENCE, stream.read_to_end(&mut answer)).await;
+    read.expect("in time").expect("an end that is no cut");
+    assert!(answer.ends_with(b"\x88\x02\x03\xe8"), "{}", String::from_utf8_lossy(&answer));
+}
+
 #[tokio::test]
 async fn whoever_speaks_http_without_tls_is_told_so() {
     let (authority, gateway) = gateway().await;

@@ -160,8 +160,8 @@ fn payload(opcode: u8) -> BoxedStrategy<Vec<u8>> {
 fn encode(first: u8, mask: Option<[u8; 4]>, is_lengthy: bool, payload: &[u8]) -> Vec<u8> {
     let masked = if mask.is_some() { 0x80 } else { 0 };
     let mut frame = match payload.len() {
-        len @ 0..126 if !is_lengthy => vec![first, masked | len as u8],
-        len => [&[first, masked | 126], &(len as u16).to_be_bytes()[..]].concat(),
+        len @ 0..126 if !is_lengthy => vec![first, masked + len as u8],
+        len => [&[first, masked + 126], &(len as u16).to_be_bytes()[..]].concat(),
     };
     frame.extend(mask.into_iter().flatten());
     let key = mask.unwrap_or_default().into_iter().cycle();

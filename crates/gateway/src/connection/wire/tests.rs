@@ -123,13 +123,3 @@ async fn who_takes_nothing_of_what_is_encrypted_is_given_up() {
     });
     assert_eq!(given_up.await, End::Close(CloseReason::TooSlow));
 }
-
-/// The end of a connection whose client closed first is told from a cut.
-#[tokio::test]
-async fn the_encryption_ends_with_a_word_for_it() {
-    let (mut client, mut wire) = encrypted().await;
-    poll_fn(|cx| wire.poll_end_encryption(cx)).await.unwrap();
-    drop(wire);
-    let end = client.read(&mut [0]).await;
-    assert_eq!(end.unwrap(), 0, "an end without a word is an error");
-}
