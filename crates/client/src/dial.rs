@@ -108,3 +108,26 @@ fn roots_of_this_machine() -> io::Result<RootCertStore> {
 fn invalid(why: &str) -> io::Error {
     io::Error::new(io::ErrorKind::InvalidInput, why)
 }
+
+#[cfg(test)]
+mod tests {
+    use tokio::net::TcpListener;
+
+    use super::*;
+
+    #[tokio::test]
+    async fn what_cannot_be_dialled_is_said_with_what_would_be_right() {
+        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let addr = listener.local_addr().unwrap();
+        let table = [
+            ("http", Trust::Machine, "ws:// or wss://"),
+            ("wss", Trust::Only("/dev/null".into()), "/dev/null: there is no certificate in it"),
+            ("wss", Trust::Only("/nowhere/ca.pem".into()), "/nowhere/ca.pem: "),
+        ];
+        for (scheme, trust, expected) in table {
+            let dial = dial(format!("{scheme}://{addr}/ws").parse().unwrap(), trust);
+            let Err(error) = dial().await else { panic!("{scheme} was dialled") };
+            assert!(error.to_string().contains(expected), "{error}");
+        }
+    }
+}
