@@ -5,7 +5,7 @@ CARGO ?= cargo
 ARGS ?=
 
 .DEFAULT_GOAL := help
-.PHONY: help run test bench setup lint cargo-test client-test
+.PHONY: help run test bench fuzz leak autobahn audit setup lint cargo-test client-test
 
 help: ## List the commands
 	@grep -hE '^[a-z]+:.*## ' $(MAKEFILE_LIST) | awk -F ':.*## ' '{ printf "make %-8s %s\n", $$1, $$2 }'
@@ -20,12 +20,29 @@ bench: ## Measure the codec and the engine's own work
 	$(CARGO) bench --locked --package presence-protocol --bench codec -- $(ARGS)
 	$(CARGO) bench --locked --package presence --bench engine -- $(ARGS)
 
+# How many inputs each property is tried with. Without CASES, cargo test tries 256.
+fuzz: CASES ?= 100000
+fuzz: ## Try the readers of bytes with many random inputs, as in: make fuzz CASES=1000000
+	PROPTEST_CASES=$(CASES) $(CARGO) test --locked --package presence-protocol --package presence-gateway properties
+
+leak: CONNECTS ?= 200000
+leak: ## Connect and disconnect many times, and see that memory does not grow
+	LEAK_CONNECTS=$(CONNECTS) $(CARGO) test --locked --package presence-gateway --test leak -- --nocapture
+
+autobahn: ## Run the Autobahn test suite against the gateway's socket code
+	@scripts/autobahn
+
+# Known faults come from a database on the network; without it: make audit ARGS="licenses bans sources"
+audit: ## Check licences, sources and known faults of all dependencies (needs cargo-deny)
+	$(CARGO) deny --locked check $(ARGS)
+
 setup: ## Install what the tests need and this machine lacks
 	@scripts/setup
 
 lint:
 	$(CARGO) fmt --all --check
 	$(CARGO) clippy --workspace --all-targets --locked -- -D warnings
+	$(CARGO) clippy --package presence-gateway --example echo --features echo --locked -- -D warnings
 
 # Each test binary starts one Redis for all of its tests, where one process per test would start one for each. More
 # threads than cores, since the tests mostly wait.

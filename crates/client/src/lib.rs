@@ -23,6 +23,7 @@
 //! ```
 
 mod client;
+mod dial;
 mod options;
 
 mod event;
@@ -40,6 +41,7 @@ mod retry;
 mod socket;
 
 pub use client::{Client, QueryError};
+pub use dial::{Trust, dial};
 pub use event::{DisconnectReason, Event};
 pub use events::Events;
 pub use options::{Credential, Dial, Heartbeat, Options, TokenSource, Transport};

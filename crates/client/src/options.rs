@@ -5,12 +5,12 @@ use std::io;
 use std::sync::Arc;
 use std::time::Duration;
 
-use futures::FutureExt;
 use futures::future::BoxFuture;
 use http::Uri;
 use presence_protocol::{Device, Format, Status, UserId};
 use tokio::io::{AsyncRead, AsyncWrite};
-use tokio::net::TcpStream;
+
+use crate::dial::{Trust, dial};
 
 /// Half a second spreads a small outage; a minute keeps a long one from being hammered.
 const BACKOFF_MIN: Duration = Duration::from_millis(500);
@@ -25,7 +25,7 @@ const REQUEST_TIMEOUT: Duration = Duration::from_secs(10);
 /// Everything a [`Client`](crate::Client) needs to know. Start from [`Options::new`].
 #[derive(Clone)]
 pub struct Options {
-    /// The gateway, as `ws://host:port/ws`.
+    /// The gateway, as `ws://host:port/ws`, or `wss://` where it speaks TLS.
     pub url: Uri,
     /// Who signs in.
     pub credential: Credential,
@@ -46,15 +46,15 @@ pub struct Options {
     pub connect_timeout: Duration,
     /// How long a `query` may take in all.
     pub request_timeout: Duration,
-    /// How the gateway is reached. TCP by default, which knows only `ws://`; for `wss://` or a
-    /// proxy, give one that returns the encrypted stream.
+    /// How the gateway is reached: by default as the URL says, and with the certificate authorities
+    /// of this machine. For others give [`dial`] with a [`Trust`]; for a proxy, a function of yours.
     pub dial: Dial,
 }
 
 impl Options {
     /// The defaults for this gateway and this user.
     pub fn new(url: Uri, credential: Credential) -> Self {
-        let dial = tcp(url.clone());
+        let dial = dial(url.clone(), Trust::Machine);
         Self {
             url,
             credential,
@@ -112,20 +112,3 @@ impl<T: AsyncRead + AsyncWrite + Send + Unpin> Transport for T {}
 
 /// Opens a [`Transport`]; called once for each attempt.
 pub type Dial = Arc<dyn Fn() -> BoxFuture<'static, io::Result<Box<dyn Transport>>> + Send + Sync>;
-
-fn tcp(url: Uri) -> Dial {
-    Arc::new(move || dial_tcp(url.clone()).boxed())
-}
-
-async fn dial_tcp(url: Uri) -> io::Result<Box<dyn Transport>> {
-    let invalid = |message: &str| io::Error::new(io::ErrorKind::InvalidInput, message);
-    if url.scheme_str() != Some("ws") {
-        return Err(invalid("only ws:// is built in: give Options::dial for an encrypted stream"));
-    }
-    let host = url.host().ok_or_else(|| invalid("the URL names no host"))?;
-    let host = host.trim_start_matches('[').trim_end_matches(']');
-    let stream = TcpStream::connect((host, url.port_u16().unwrap_or(80))).await?;
-    // A frame is a whole message: holding it back for more would only delay it.
-    stream.set_nodelay(true)?;
-    Ok(Box::new(stream))
-}

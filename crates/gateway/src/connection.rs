@@ -8,6 +8,8 @@
 //! Opening and closing live in boxes of their own, so that a session that is served carries no trace of them.
 
 mod closing;
+#[cfg(feature = "echo")]
+pub(crate) mod echo;
 mod incoming;
 mod limiter;
 mod opening;

@@ -6,6 +6,7 @@ use std::time::Duration;
 
 use anyhow::{Context, Result};
 use prometheus_client::registry::Registry;
+use tokio::task::JoinSet;
 use tokio::time::{sleep, timeout};
 use tracing::info;
 
@@ -15,6 +16,7 @@ use crate::engine::{self, EngineThread};
 use crate::metrics::Metrics;
 use crate::server::Server;
 use crate::settings::Settings;
+use crate::tls::Tls;
 
 /// How often a drain looks whether the last close frames have left.
 const CLOSED_POLL: Duration = Duration::from_millis(10);
@@ -26,8 +28,10 @@ const METRICS_PREFIX: &str = "presence";
 pub struct Gateway {
     app: SharedApp,
     server: Server,
+    tls: Option<Arc<Tls>>,
     store_note: String,
     _keepers: Keepers,
+    _renewal: JoinSet<()>,
     _engine: EngineThread,
 }
 
@@ -40,14 +44,31 @@ impl Gateway {
         let engine_metrics = presence::Metrics::register(&mut registry);
         let metrics = Metrics::register(&mut registry);
         let keepers = Keepers::start(&settings, &authenticator, &metrics.auth).await?;
+        let mut renewals = JoinSet::new();
+        let tls = match &settings.tls {
+            None => None,
+            Some(files) => {
+                let (tls, renewal) = Tls::open(files, &mut registry)?;
+                renewals.spawn(renewal);
+                Some(Arc::new(tls))
+            }
+        };
         let engine = EngineThread::start()?;
         let (presence, store_note) =
             engine.run(engine::start(settings.clone(), gateway.clone(), engine_metrics)).await?;
         let listen = settings.listen;
         let app = Arc::new(App::new(gateway, settings, authenticator, presence, registry, metrics));
-        let server = Server::bind(listen, app.clone())
+        let server = Server::bind(listen, app.clone(), tls.clone())
             .with_context(|| format!("cannot listen on {listen}"))?;
-        Ok(Self { app, server, store_note, _keepers: keepers, _engine: engine })
+        Ok(Self {
+            app,
+            server,
+            tls,
+            store_note,
+            _keepers: keepers,
+            _renewal: renewals,
+            _engine: engine,
+        })
     }
 
     /// Where it listens.
@@ -61,6 +82,9 @@ impl Gateway {
         lines.insert(0, ("gateway", self.app.gateway.clone()));
         lines.push(("keys", self.app.authenticator.described_keys()));
         lines.push(("found", self.store_note.clone()));
+        if let Some(tls) = &self.tls {
+            lines.push(("certificate", tls.note().to_owned()));
+        }
         lines
     }
 

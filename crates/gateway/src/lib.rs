@@ -9,6 +9,8 @@ pub mod settings;
 mod engine;
 mod gateway;
 mod server;
+mod socket;
+mod tls;
 
 mod app;
 mod http;
@@ -18,5 +20,8 @@ mod upgrade;
 pub mod auth;
 mod connection;
 mod outbound;
+
+#[cfg(feature = "echo")]
+pub mod echo;
 
 pub use gateway::Gateway;

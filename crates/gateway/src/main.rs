@@ -51,13 +51,13 @@ async fn serve(settings: Settings) -> Result<()> {
     logs::start(&settings)?;
     let mut stop = Stop::listen()?;
     let drain = settings.drain;
-    let dev = settings.dev;
+    let page_scheme = settings.dev.then_some(if settings.tls.is_some() { "https" } else { "http" });
     let gateway = Gateway::start(settings).await?;
     let settings = gateway.summary().into_iter().map(|(name, value)| format!("{name}={value:?}"));
     info!("started with {}", settings.collect::<Vec<_>>().join(" "));
     info!(addr = %gateway.addr(), "listening");
-    if dev {
-        info!("demo page: http://{}/", gateway.addr());
+    if let Some(scheme) = page_scheme {
+        info!("demo page: {scheme}://{}/", gateway.addr());
     }
     stop.requested().await;
     info!(

@@ -2,6 +2,7 @@
 //! HTTP task behind, and all that belonged to it.
 
 use std::net::{SocketAddr, TcpListener as StdListener};
+use std::sync::Arc;
 use std::time::Duration;
 
 use anyhow::Result;
@@ -9,7 +10,7 @@ use axum::Router;
 use hyper::server::conn::http1;
 use hyper_util::rt::{TokioIo, TokioTimer};
 use hyper_util::service::TowerToHyperService;
-use socket2::{Domain, Protocol, Socket, Type};
+use socket2::{Domain, Protocol, Type};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::task::JoinSet;
 use tokio::time::sleep;
@@ -17,11 +18,13 @@ use tracing::{debug, warn};
 
 use crate::app::SharedApp;
 use crate::http::router;
+use crate::socket::Socket;
+use crate::tls::Tls;
 
 /// How many connections the kernel keeps ready for us: as many as it allows by default.
 const BACKLOG: i32 = 4096;
 
-/// How long a client may take over the head of a request.
+/// How long a client may take over the head of a request, and over a TLS handshake before it.
 const HEADER_TIMEOUT: Duration = Duration::from_secs(10);
 
 /// After an accept failed (mostly for want of file descriptors), this long nothing is accepted.
@@ -34,11 +37,11 @@ pub(crate) struct Server {
 }
 
 impl Server {
-    pub(crate) fn bind(listen: SocketAddr, app: SharedApp) -> Result<Self> {
+    pub(crate) fn bind(listen: SocketAddr, app: SharedApp, tls: Option<Arc<Tls>>) -> Result<Self> {
         let listener = listener(listen)?;
         let addr = listener.local_addr()?;
         let mut tasks = JoinSet::new();
-        tasks.spawn(accept(listener, app));
+        tasks.spawn(accept(listener, app, tls));
         Ok(Self { addr, _tasks: tasks })
     }
 
@@ -48,7 +51,8 @@ impl Server {
 }
 
 fn listener(listen: SocketAddr) -> Result<TcpListener> {
-    let socket = Socket::new(Domain::for_address(listen), Type::STREAM, Some(Protocol::TCP))?;
+    let socket =
+        socket2::Socket::new(Domain::for_address(listen), Type::STREAM, Some(Protocol::TCP))?;
     socket.set_reuse_address(true)?;
     socket.set_nonblocking(true)?;
     // Linux hands it on to every socket that is accepted: one call for all.
@@ -58,13 +62,13 @@ fn listener(listen: SocketAddr) -> Result<TcpListener> {
     Ok(TcpListener::from_std(StdListener::from(socket))?)
 }
 
-async fn accept(listener: TcpListener, app: SharedApp) {
+async fn accept(listener: TcpListener, app: SharedApp, tls: Option<Arc<Tls>>) {
     let router = router(app.clone());
     loop {
         match listener.accept().await {
             Ok((stream, peer)) => {
                 app.metrics.accepted.inc();
-                tokio::spawn(serve(stream, peer, router.clone()));
+                tokio::spawn(serve(stream, peer, router.clone(), tls.clone()));
             }
             Err(error) => {
                 app.metrics.accept_errors.inc();
@@ -75,11 +79,17 @@ async fn accept(listener: TcpListener, app: SharedApp) {
     }
 }
 
-async fn serve(stream: TcpStream, peer: SocketAddr, router: Router) {
+async fn serve(stream: TcpStream, peer: SocketAddr, router: Router, tls: Option<Arc<Tls>>) {
+    let socket = match tls {
+        None => Some(Socket::Plain(stream)),
+        // In a box, which is gone when the handshake is over.
+        Some(tls) => Box::pin(async move { tls.accept(stream, peer, HEADER_TIMEOUT).await }).await,
+    };
+    let Some(socket) = socket else { return };
     let served = http1::Builder::new()
         .timer(TokioTimer::new())
         .header_read_timeout(HEADER_TIMEOUT)
-        .serve_connection(TokioIo::new(stream), TowerToHyperService::new(router))
+        .serve_connection(TokioIo::new(socket), TowerToHyperService::new(router))
         .with_upgrades()
         .await;
     if let Err(error) = served {

@@ -30,6 +30,8 @@ pub use values::{RedisUrl, Secret};
 pub struct Settings {
     /// Where sockets and HTTP are accepted; port 0 takes any free one.
     pub listen: SocketAddr,
+    /// What encrypts connections; without it they are not encrypted here.
+    pub tls: Option<CertificateFiles>,
     /// The most sockets at one time; more are turned away with 1013.
     pub max_connections: u32,
     /// Where presence is kept.
@@ -74,6 +76,15 @@ pub struct Settings {
     pub dev: bool,
     /// What to do instead of serving.
     pub command: Option<Command>,
+}
+
+/// A certificate of this gateway's and its key, as PEM. They are read again when they change.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct CertificateFiles {
+    /// The certificate, and after it those that lead to its authority.
+    pub cert: PathBuf,
+    /// The private key.
+    pub key: PathBuf,
 }
 
 /// Where presence is kept.
@@ -179,6 +190,7 @@ impl Settings {
         let duration = |d: Duration| humantime::format_duration(d).to_string();
         vec![
             ("listen", self.listen.to_string()),
+            ("tls", if self.tls.is_some() { "on" } else { "off" }.to_owned()),
             ("store", self.store.to_string()),
             ("prefix", self.prefix.clone()),
             ("auth", self.auth.to_string()),

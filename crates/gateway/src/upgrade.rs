@@ -10,13 +10,13 @@ use axum::response::{IntoResponse, Response};
 use hyper::upgrade::{OnUpgrade, Parts};
 use hyper_util::rt::TokioIo;
 use presence_protocol::{Format, Negotiated, negotiate};
-use tokio::net::TcpStream;
 use tokio_tungstenite::tungstenite::handshake::server::create_response_with_body;
 use tracing::debug;
 
 use crate::app::SharedApp;
 use crate::auth::{AuthError, Identity, PEER_MESSAGE};
 use crate::connection::{self, Wire};
+use crate::socket::Socket;
 
 const TRY_AGAIN: &str = "tokens cannot be checked now: try again later\n";
 
@@ -58,15 +58,20 @@ async fn start(
     format: Format,
     identity: Option<Box<Identity>>,
 ) {
-    let upgraded = match on_upgrade.await {
-        Ok(upgraded) => upgraded,
-        Err(error) => return debug!(%error, "a client left during the handshake"),
+    if let Some(wire) = wire(on_upgrade, format).await {
+        tokio::spawn(connection::run(wire, app, identity));
+    }
+}
+
+/// The socket as a WebSocket, once the answer to the request has left.
+pub(crate) async fn wire(on_upgrade: OnUpgrade, format: Format) -> Option<Wire> {
+    let upgraded = on_upgrade.await;
+    let upgraded = upgraded.inspect_err(|error| debug!(%error, "a client left in the handshake"));
+    let Ok(Parts { io, read_buf, .. }) = upgraded.ok()?.downcast::<TokioIo<Socket>>() else {
+        debug!("an upgraded connection is none of ours");
+        return None;
     };
-    let Ok(Parts { io, read_buf, .. }) = upgraded.downcast::<TokioIo<TcpStream>>() else {
-        return debug!("an upgraded connection is not a TCP stream");
-    };
-    let wire = Wire::new(io.into_inner(), &read_buf, format);
-    tokio::spawn(connection::run(wire, app, identity));
+    Some(Wire::new(io.into_inner(), &read_buf, format))
 }
 
 /// All sub-protocols that the client offers.

@@ -67,5 +67,7 @@ mod snapshots;
 mod start;
 #[path = "integration/token_table.rs"]
 mod token_table;
+#[path = "integration/tls.rs"]
+mod tls;
 #[path = "integration/upgrade.rs"]
 mod upgrade;

@@ -3,6 +3,7 @@
 //!
 //! Everything here panics with a sentence when it fails, and ends with the test process, however that ends.
 
+mod authority;
 mod cluster;
 mod fake;
 mod keeper;
@@ -13,6 +14,7 @@ mod sentinel;
 mod tls;
 mod wait;
 
+pub use authority::Authority;
 pub use cluster::RedisCluster;
 pub use fake::FakeRedis;
 pub use keeper::{KeptProcess, Scratch};

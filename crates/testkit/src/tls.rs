@@ -1,17 +1,13 @@
 //! A real Redis that speaks TLS, with certificates made for it and an authority that nobody else trusts.
 
-use std::fs;
-
-use rcgen::{BasicConstraints, Certificate, CertificateParams, DnType, IsCa, Issuer, KeyPair};
-
-use crate::keeper::Scratch;
+use crate::authority::Authority;
 use crate::redis::{RedisServer, Role, SAVE_NOTHING, free_port};
 
 /// A server with a port for TLS, and another without, by which tests work on it.
 pub struct TlsRedis {
     server: RedisServer,
     tls_port: u16,
-    files: Scratch,
+    authority: Authority,
 }
 
 /// Whether the server asks clients who they are.
@@ -26,19 +22,21 @@ pub enum ClientCertificates {
 impl TlsRedis {
     /// Starts one whose certificate names `name`, such as `127.0.0.1`, where it is.
     pub fn start(name: &str, clients: ClientCertificates) -> Self {
-        let files = make_files(name);
+        let authority = Authority::new();
+        authority.certify("server", name);
+        authority.certify("client", "gateway.test");
         let tls_port = free_port();
         let asks = if clients == ClientCertificates::Needed { "yes" } else { "no" };
         let options = [
             ["--tls-port", &tls_port.to_string()],
-            ["--tls-cert-file", &files.file("server.pem")],
-            ["--tls-key-file", &files.file("server.key")],
-            ["--tls-ca-cert-file", &files.file("ca.pem")],
+            ["--tls-cert-file", &authority.cert_file("server")],
+            ["--tls-key-file", &authority.key_file("server")],
+            ["--tls-ca-cert-file", &authority.ca_file()],
             ["--tls-auth-clients", asks],
         ];
         let server =
             RedisServer::launch(Role::Lone, &[&SAVE_NOTHING, options.as_flattened()].concat());
-        Self { server, tls_port, files }
+        Self { server, tls_port, authority }
     }
 
     /// By its port with TLS.
@@ -58,39 +56,11 @@ impl TlsRedis {
 
     /// The certificate of the authority.
     pub fn ca_file(&self) -> String {
-        self.files.file("ca.pem")
+        self.authority.ca_file()
     }
 
     /// A certificate for a client, and its key.
     pub fn client_files(&self) -> (String, String) {
-        (self.files.file("client.pem"), self.files.file("client.key"))
+        (self.authority.cert_file("client"), self.authority.key_file("client"))
     }
-}
-
-fn make_files(name: &str) -> Scratch {
-    let files = Scratch::new();
-    let key = || KeyPair::generate().expect("a key");
-    let params = |name: &str| {
-        let mut params = CertificateParams::new([name.to_owned()]).expect("a name");
-        params.distinguished_name.push(DnType::CommonName, name);
-        params
-    };
-    let write = |who: &str, certificate: &Certificate, key: &KeyPair| {
-        let written = fs::write(files.file(&format!("{who}.pem")), certificate.pem());
-        written.expect("a file of this test");
-        let written = fs::write(files.file(&format!("{who}.key")), key.serialize_pem());
-        written.expect("a file of this test");
-    };
-    let mut authority = params(&format!("authority-of-{name}"));
-    authority.is_ca = IsCa::Ca(BasicConstraints::Unconstrained);
-    let authority_key = key();
-    let certificate = authority.self_signed(&authority_key).expect("a certificate");
-    write("ca", &certificate, &authority_key);
-    let issuer = Issuer::new(authority, authority_key);
-    for (who, name) in [("server", name), ("client", "gateway.test")] {
-        let key = key();
-        let certificate = params(name).signed_by(&key, &issuer).expect("a certificate");
-        write(who, &certificate, &key);
-    }
-    files
 }

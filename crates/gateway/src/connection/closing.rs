@@ -18,10 +18,15 @@ pub(super) async fn close(wire: &mut Wire, end: End) {
         match end {
             End::Close(reason) => say_and_wait(wire, reason).await,
             // The answer to the peer's own close frame may still have to leave.
-            End::Peer => poll_fn(|cx| wire.poll_flush(cx)).await,
+            End::Peer => let_go(wire).await,
         }
     })
     .await;
+}
+
+async fn let_go(wire: &mut Wire) -> Result<(), End> {
+    poll_fn(|cx| wire.poll_flush(cx)).await?;
+    poll_fn(|cx| wire.poll_end_encryption(cx)).await
 }
 
 /// Whatever the peer still sends is read and dropped: a socket closed over unread bytes is reset, and the reset may

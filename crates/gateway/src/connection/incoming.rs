@@ -6,6 +6,8 @@
 //! It must not read or write, and must not know what a message says.
 
 #[cfg(test)]
+mod properties;
+#[cfg(test)]
 mod tests;
 
 use std::io::Cursor;

@@ -5,11 +5,12 @@ use std::io::{self, IoSlice};
 use std::pin::Pin;
 
 use presence_protocol::{CloseReason, Format};
-use tokio::net::TcpStream;
 use tokio::time::Sleep;
 use tokio_tungstenite::tungstenite::Bytes;
 use tokio_tungstenite::tungstenite::protocol::frame::FrameHeader;
 use tokio_tungstenite::tungstenite::protocol::frame::coding::{Control, Data, OpCode};
+
+use crate::socket::Socket;
 
 /// The longest head of a frame that is not masked.
 const HEAD_LEN_MAX: usize = 10;
@@ -84,12 +85,12 @@ impl Frame {
     }
 
     /// Writes what the socket takes, without waiting.
-    pub(super) fn write(&mut self, stream: &TcpStream) -> io::Result<Progress> {
+    pub(super) fn write(&mut self, socket: &mut Socket) -> io::Result<Progress> {
         let head_len = usize::from(self.head_len);
         while self.written < head_len + self.payload.len() {
             let head = &self.head[self.written.min(head_len)..head_len];
             let payload = &self.payload[self.written.saturating_sub(head_len)..];
-            match stream.try_write_vectored(&[IoSlice::new(head), IoSlice::new(payload)]) {
+            match socket.try_write_vectored(&[IoSlice::new(head), IoSlice::new(payload)]) {
                 Ok(0) => return Err(io::ErrorKind::WriteZero.into()),
                 Ok(written) => self.written += written,
                 Err(error) if error.kind() == io::ErrorKind::WouldBlock => {
@@ -98,7 +99,11 @@ impl Frame {
                 Err(error) => return Err(error),
             }
         }
-        Ok(Progress::Done)
+        match socket.try_flush() {
+            Ok(()) => Ok(Progress::Done),
+            Err(error) if error.kind() == io::ErrorKind::WouldBlock => Ok(Progress::Blocked),
+            Err(error) => Err(error),
+        }
     }
 }
 
@@ -114,7 +119,7 @@ mod tests {
     use std::task::ready;
 
     use tokio::io::AsyncReadExt;
-    use tokio::net::TcpListener;
+    use tokio::net::{TcpListener, TcpStream};
 
     use super::*;
 
@@ -125,12 +130,13 @@ mod tests {
             let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
             let mut client = TcpStream::connect(listener.local_addr().unwrap()).await.unwrap();
             let (stream, _) = listener.accept().await.unwrap();
+            let mut socket = Socket::Plain(stream);
             let payload: Bytes = (0..length).map(|at| at as u8).collect::<Vec<u8>>().into();
             let mut frame = Frame::message(Format::MsgPack, payload.clone());
             let total = usize::from(frame.head_len) + payload.len();
             let write = poll_fn(|cx| {
-                while frame.write(&stream).unwrap() == Progress::Blocked {
-                    ready!(stream.poll_write_ready(cx)).unwrap();
+                while frame.write(&mut socket).unwrap() == Progress::Blocked {
+                    ready!(socket.poll_write_ready(cx)).unwrap();
                 }
                 std::task::Poll::Ready(())
             });

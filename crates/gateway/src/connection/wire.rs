@@ -3,6 +3,9 @@
 //! A socket at rest holds no buffer. What is read comes to the stack first, and what is written leaves at once, as far as
 //! the socket takes it.
 
+#[cfg(test)]
+mod tests;
+
 use std::future::Future;
 use std::io;
 use std::mem::MaybeUninit;
@@ -12,7 +15,6 @@ use std::time::Duration;
 
 use presence_protocol::{CloseReason, Format};
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
-use tokio::net::TcpStream;
 use tokio::time::sleep;
 use tokio_tungstenite::tungstenite::Bytes;
 use tracing::debug;
@@ -20,13 +22,14 @@ use tracing::debug;
 use super::End;
 use super::incoming::{Incoming, Message, Violation};
 use super::outgoing::{Frame, Progress, Unsent};
+use crate::socket::Socket;
 
 /// The most that is read at once: enough for nearly every message.
 const READ_LEN: usize = 16 * 1024;
 
 /// A socket, what came of a message that is not whole, and what it has not taken.
 pub(crate) struct Wire {
-    stream: TcpStream,
+    socket: Socket,
     incoming: Incoming,
     unsent: Option<Box<Unsent>>,
     format: Format,
@@ -34,10 +37,10 @@ pub(crate) struct Wire {
 
 impl Wire {
     /// A socket that speaks WebSocket from here on, and what was read of that already.
-    pub(crate) fn new(stream: TcpStream, read_ahead: &[u8], format: Format) -> Self {
+    pub(crate) fn new(socket: Socket, read_ahead: &[u8], format: Format) -> Self {
         let mut incoming = Incoming::default();
         incoming.push(read_ahead);
-        Self { stream, incoming, unsent: None, format }
+        Self { socket, incoming, unsent: None, format }
     }
 
     pub(super) fn format(&self) -> Format {
@@ -75,10 +78,10 @@ impl Wire {
     }
 
     /// At once, or after what is on its way.
-    fn write(&mut self, mut frame: Frame) -> Result<(), End> {
+    pub(super) fn write(&mut self, mut frame: Frame) -> Result<(), End> {
         match &mut self.unsent {
             Some(unsent) => unsent.control = Some(frame),
-            None if frame.write(&self.stream)? == Progress::Done => {}
+            None if frame.write(&mut self.socket)? == Progress::Done => {}
             None => self.unsent = Some(Box::new(Unsent::new(frame))),
         }
         Ok(())
@@ -106,11 +109,11 @@ impl Wire {
     /// Writes until all has left.
     pub(super) fn poll_flush(&mut self, cx: &mut Context<'_>) -> Poll<Result<(), End>> {
         while let Some(unsent) = &mut self.unsent {
-            match unsent.frame.write(&self.stream)? {
+            match unsent.frame.write(&mut self.socket)? {
                 Progress::Done => {
                     self.unsent = unsent.control.take().map(Unsent::new).map(Box::new);
                 }
-                Progress::Blocked => ready!(self.stream.poll_write_ready(cx))?,
+                Progress::Blocked => ready!(self.socket.poll_write_ready(cx))?,
             }
         }
         Poll::Ready(Ok(()))
@@ -151,12 +154,17 @@ impl Wire {
 
     /// Reads once; nothing comes at the end.
     fn poll_read(&mut self, cx: &mut Context<'_>, read: &mut ReadBuf<'_>) -> Poll<Result<(), End>> {
-        Pin::new(&mut self.stream).poll_read(cx, read).map_err(End::from)
+        Pin::new(&mut self.socket).poll_read(cx, read).map_err(End::from)
     }
 
     /// Says that nothing follows.
     pub(super) fn poll_shutdown(&mut self, cx: &mut Context<'_>) -> Poll<Result<(), End>> {
-        Pin::new(&mut self.stream).poll_shutdown(cx).map_err(End::from)
+        Pin::new(&mut self.socket).poll_shutdown(cx).map_err(End::from)
+    }
+
+    /// Says that nothing follows, where the peer could not tell that from a cut: see [`Socket::poll_end_encryption`].
+    pub(super) fn poll_end_encryption(&mut self, cx: &mut Context<'_>) -> Poll<Result<(), End>> {
+        self.socket.poll_end_encryption(cx).map_err(End::from)
     }
 }
 
@@ -171,57 +179,5 @@ impl From<Violation> for End {
     fn from(Violation { reason, rule }: Violation) -> Self {
         debug!(rule, "a peer broke a rule");
         Self::Close(reason)
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use std::future::poll_fn;
-
-    use tokio::io::{AsyncReadExt, AsyncWriteExt};
-    use tokio::net::TcpListener;
-
-    use super::*;
-
-    async fn connected() -> (TcpStream, Wire) {
-        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
-        let client = TcpStream::connect(listener.local_addr().unwrap()).await.unwrap();
-        let (stream, _) = listener.accept().await.unwrap();
-        stream.writable().await.unwrap();
-        (client, Wire::new(stream, b"", Format::Json))
-    }
-
-    #[tokio::test]
-    async fn what_the_socket_takes_at_once_is_not_kept() {
-        let (mut client, mut wire) = connected().await;
-        wire.send(Bytes::from_static(b"{}")).unwrap();
-        wire.pong(b"1".to_vec()).unwrap();
-        assert!(!wire.is_busy());
-        let mut read = [0; 7];
-        client.read_exact(&mut read).await.unwrap();
-        assert_eq!(&read, b"\x81\x02{}\x8a\x011");
-    }
-
-    /// Client messages are heard meanwhile; a Pong goes into no other frame, and only the latest Ping is answered.
-    #[tokio::test]
-    async fn a_pong_follows_the_frame_that_the_socket_has_not_taken_yet() {
-        const LONG: usize = 16 * 1024 * 1024;
-        let (mut client, mut wire) = connected().await;
-        wire.send(vec![b'x'; LONG].into()).unwrap();
-        assert!(wire.is_busy());
-        client.write_all(b"\x89\x81\0\0\0\x001\x89\x81\0\0\0\x002").await.unwrap();
-        for _ in 0..2 {
-            match poll_fn(|cx| wire.poll_message(cx, LONG)).await {
-                Ok(Message::Ping(payload)) => wire.pong(payload).unwrap(),
-                other => panic!("a Ping was due, not {other:?}"),
-            }
-        }
-        let mut read = vec![0; 10 + LONG + 3];
-        let (flushed, got) =
-            tokio::join!(poll_fn(|cx| wire.poll_flush(cx)), client.read_exact(&mut read));
-        flushed.unwrap();
-        got.unwrap();
-        assert!(!wire.is_busy());
-        assert_eq!(&read[10 + LONG..], b"\x8a\x012");
     }
 }

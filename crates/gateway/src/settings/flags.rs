@@ -46,6 +46,14 @@ pub(super) struct Flags {
     #[arg(default_value = "127.0.0.1:8080", value_parser = values::listen)]
     pub(super) listen: SocketAddr,
 
+    /// Speak TLS only, with this certificate and those after it in the file (PEM)
+    #[arg(long, value_name = "PATH", help_heading = "Start")]
+    pub(super) tls_cert_file: Option<PathBuf>,
+
+    /// The private key of that certificate (PEM)
+    #[arg(long, value_name = "PATH", help_heading = "Start")]
+    pub(super) tls_key_file: Option<PathBuf>,
+
     /// Keep presence in this process, or in Redis for many gateways [default: redis when
     /// --redis-url is set, else embedded]
     #[arg(long, value_enum, value_name = "KIND", help_heading = "Store")]

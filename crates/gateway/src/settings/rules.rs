@@ -4,12 +4,13 @@
 
 mod access;
 
+use std::path::PathBuf;
 use std::time::Duration;
 
 use presence::store::redis::{ClientFiles, TlsFiles};
 
 use super::flags::{Flags, StoreKind};
-use super::{Auth, RedisUrl, Secret, Settings, Store};
+use super::{Auth, CertificateFiles, RedisUrl, Secret, Settings, Store};
 use access::auth;
 
 /// A client, its network and Redis need this much to keep up with heartbeats.
@@ -23,8 +24,10 @@ pub(super) fn resolve(flags: Flags) -> Result<Settings, String> {
     check_times(&flags)?;
     check_reach(&flags, &auth)?;
     check_api_key(flags.api_key.as_ref())?;
+    let tls = pair(("tls_cert_file", &flags.tls_cert_file), ("tls_key_file", &flags.tls_key_file))?;
     Ok(Settings {
         listen: flags.listen,
+        tls: tls.map(|(cert, key)| CertificateFiles { cert, key }),
         max_connections: flags.max_connections,
         store,
         redis_tls,
@@ -66,16 +69,11 @@ fn store(flags: &Flags) -> Result<Store, String> {
 }
 
 fn redis_tls(flags: &Flags, store: &Store) -> Result<TlsFiles, String> {
-    let client = match (&flags.redis_cert_file, &flags.redis_key_file) {
-        (None, None) => None,
-        (Some(cert), Some(key)) => Some(ClientFiles { cert: cert.clone(), key: key.clone() }),
-        (Some(_), None) => {
-            return Err("redis_cert_file is set, but redis_key_file is not: set both".to_owned());
-        }
-        (None, Some(_)) => {
-            return Err("redis_key_file is set, but redis_cert_file is not: set both".to_owned());
-        }
-    };
+    let client = pair(
+        ("redis_cert_file", &flags.redis_cert_file),
+        ("redis_key_file", &flags.redis_key_file),
+    )?;
+    let client = client.map(|(cert, key)| ClientFiles { cert, key });
     let files = TlsFiles { ca: flags.redis_ca_file.clone(), client };
     let encrypted = matches!(store, Store::Redis(url) if url.is_encrypted());
     if files != TlsFiles::default() && !encrypted {
@@ -84,6 +82,19 @@ fn redis_tls(flags: &Flags, store: &Store) -> Result<TlsFiles, String> {
             .to_owned());
     }
     Ok(files)
+}
+
+/// Both files, or none of the two.
+fn pair(
+    (cert_name, cert): (&str, &Option<PathBuf>),
+    (key_name, key): (&str, &Option<PathBuf>),
+) -> Result<Option<(PathBuf, PathBuf)>, String> {
+    match (cert, key) {
+        (None, None) => Ok(None),
+        (Some(cert), Some(key)) => Ok(Some((cert.clone(), key.clone()))),
+        (Some(_), None) => Err(format!("{cert_name} is set, but {key_name} is not: set both")),
+        (None, Some(_)) => Err(format!("{key_name} is set, but {cert_name} is not: set both")),
+    }
 }
 
 fn check_times(flags: &Flags) -> Result<(), String> {

@@ -83,7 +83,8 @@ fn every_setting_has_the_documented_default() {
     assert_eq!(settings.max_frame_bytes, 65_536);
     assert_eq!((settings.max_watch, settings.max_connections), (1_000, 100_000));
     assert_eq!((settings.log.as_str(), settings.log_format), ("info", LogFormat::Auto));
-    assert!(settings.api_key.is_none() && settings.command.is_none() && !settings.dev);
+    assert!(settings.tls.is_none() && settings.api_key.is_none());
+    assert!(settings.command.is_none() && !settings.dev);
 }
 
 #[test]

@@ -72,6 +72,13 @@ async fn a_redis_that_does_not_answer_is_said_in_one_line() {
 }
 
 #[tokio::test]
+async fn a_certificate_that_cannot_be_used_is_said_in_one_line() {
+    let flags = ["--dev", "--tls-cert-file=/nowhere/cert.pem", "--tls-key-file=/nowhere/key.pem"];
+    let said = refusal(command(flags)).await;
+    assert!(said.contains("tls_cert_file /nowhere/cert.pem"), "{said}");
+}
+
+#[tokio::test]
 async fn an_address_that_is_taken_is_said_in_one_line() {
     let taken = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).expect("a port");
     let addr = taken.local_addr().expect("an address").to_string();

@@ -93,6 +93,8 @@ fn settings_that_do_not_fit_together_are_refused() {
         (&["--dev", url, "--redis-ca-file=ca.pem"], &["redis_url does not ask", "rediss://"]),
         (&["--dev", tls, "--redis-cert-file=c.pem"], &["redis_key_file is not: set both"]),
         (&["--dev", tls, "--redis-key-file=k.pem"], &["redis_cert_file is not: set both"]),
+        (&["--dev", "--tls-cert-file=c.pem"], &["tls_cert_file", "tls_key_file is not: set both"]),
+        (&["--dev", "--tls-key-file=k.pem"], &["tls_key_file", "tls_cert_file is not: set both"]),
         (&["--dev", "--redis-url=127.0.0.1:6379"], &["redis_url", "redis://"]),
         (&["--dev", "--redis-url=redis://:pw@"], &["redis_url has no host"]),
         (&["--dev", "--heartbeat=99ms"], &["heartbeat is 99ms", "100ms"]),
@@ -120,6 +122,7 @@ fn limits_themselves_are_allowed() {
         &["--dev", "--api-key=exactly16 bytes!"],
         &["--dev", "--max-frame-bytes=1KiB", "--ttl=30s", "--ttl=31s"],
         &["--dev", "--redis-url=rediss-cluster://h", "--redis-ca-file=ca.pem"],
+        &["--dev", "--tls-cert-file=c.pem", "--tls-key-file=k.pem"],
         &["--dev", "--redis-url=valkeys://h", "--redis-cert-file=c", "--redis-key-file=k"],
     ];
     for flags in table {
