@@ -7,6 +7,7 @@ use presence::Presence;
 use presence_protocol::SessionId;
 use prometheus_client::registry::Registry;
 
+use crate::admission::Admission;
 use crate::auth::{ApiKey, Authenticator};
 use crate::metrics::Metrics;
 use crate::settings::Settings;
@@ -24,6 +25,7 @@ pub(crate) struct App {
     pub(crate) presence: Presence,
     pub(crate) registry: Registry,
     pub(crate) metrics: Metrics,
+    pub(crate) admission: Admission,
     sessions_made: AtomicU64,
 }
 
@@ -37,6 +39,7 @@ impl App {
         metrics: Metrics,
     ) -> Self {
         let api_key = settings.api_key.clone().map(ApiKey::new);
+        let admission = Admission::new(&settings);
         Self {
             gateway,
             settings,
@@ -45,6 +48,7 @@ impl App {
             presence,
             registry,
             metrics,
+            admission,
             sessions_made: AtomicU64::new(0),
         }
     }

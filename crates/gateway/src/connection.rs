@@ -15,6 +15,7 @@ mod outgoing;
 mod wire;
 
 use std::future::{Future, poll_fn};
+use std::sync::Arc;
 use std::task::{Context, Poll};
 
 use presence::{Request, Session, Work};
@@ -24,6 +25,7 @@ use presence_protocol::{
 };
 use tracing::debug;
 
+use crate::admission::{Handshake, Seat};
 use crate::app::SharedApp;
 use crate::auth::{Identity, Permission};
 use crate::metrics::{CloseLabel, CodeLabel};
@@ -31,6 +33,14 @@ use incoming::Message;
 use limiter::{Limiter, Verdict};
 use opening::Opened;
 pub(crate) use wire::Wire;
+
+/// What is known of a client before its `hello`.
+pub(crate) struct Newcomer {
+    /// Who it is, where the request said so.
+    pub(crate) identity: Option<Identity>,
+    /// Until it has said `hello`.
+    pub(crate) handshake: Arc<Handshake>,
+}
 
 /// How a socket comes to its end.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -52,39 +62,30 @@ enum Event {
 ///
 /// Async blocks instead of async functions, here and below: they use what they capture in place, where a function's future
 /// holds its arguments twice.
+#[expect(clippy::manual_async_fn, reason = "its future would hold its arguments twice")]
 pub(crate) fn run(
     mut wire: Wire,
-    app: SharedApp,
-    identity: Option<Box<Identity>>,
+    seat: Seat,
+    newcomer: Box<Newcomer>,
 ) -> impl Future<Output = ()> + Send {
-    let others = app.metrics.connections.inc();
-    let has_room = others < i64::from(app.settings.max_connections);
     async move {
-        let end = if has_room {
-            live(&mut wire, &app, identity).await
-        } else {
-            app.metrics.connections.dec();
-            End::Close(CloseReason::Overloaded)
-        };
+        let end = live(&mut wire, &seat.app, newcomer).await;
         let label = match end {
             End::Close(reason) => CloseLabel::from(reason),
             End::Peer => CloseLabel::PEER,
         };
-        app.metrics.closes.get_or_create(&label).inc();
+        seat.app.metrics.closes.get_or_create(&label).inc();
         Box::pin(closing::close(&mut wire, end)).await;
-        if has_room {
-            app.metrics.connections.dec();
-        }
     }
 }
 
 fn live<'a>(
     wire: &'a mut Wire,
     app: &'a SharedApp,
-    identity: Option<Box<Identity>>,
+    newcomer: Box<Newcomer>,
 ) -> impl Future<Output = End> + Send + 'a {
     let opening = Box::pin(async move {
-        let opened = opening::open(wire, app, identity).await?;
+        let opened = opening::open(wire, app, *newcomer).await?;
         Ok(Connection::new(wire, app, opened))
     });
     async move {
@@ -192,7 +193,7 @@ impl<'a> Connection<'a> {
                 return Err(End::Close(CloseReason::WrongFrameKind));
             }
             (Message::Ping(payload), _) => return self.wire.pong(payload),
-            (Message::Pong, _) => return Ok(()),
+            (Message::Pong | Message::Fragment, _) => return Ok(()),
             (Message::Close(answer), _) => {
                 self.wire.answer_close(answer)?;
                 return Err(End::Peer);
@@ -200,7 +201,7 @@ impl<'a> Connection<'a> {
         };
         if !admitted {
             let rate = self.app.settings.message_rate;
-            let message = format!("at most {rate} messages a second; this one was not handled");
+            let message = format!("at most {rate} frames a second; this one was not handled");
             self.refuse(refusal(ErrorCode::RateLimited, message));
             return Ok(());
         }
@@ -214,6 +215,7 @@ impl<'a> Connection<'a> {
     }
 
     fn act(&mut self, message: ClientMessage) -> Result<(), End> {
+        self.limiter.charge(self.app.settings.message_rate, &message);
         match message {
             ClientMessage::Watch { users, id } => {
                 if let Some(users) = self.permitted(users, id.as_ref()) {

@@ -10,6 +10,7 @@ mod engine;
 mod gateway;
 mod server;
 
+mod admission;
 mod app;
 mod http;
 mod metrics;

@@ -2,30 +2,50 @@
 //! HTTP task behind, and all that belonged to it.
 
 use std::net::{SocketAddr, TcpListener as StdListener};
+use std::pin::pin;
+use std::sync::Arc;
 use std::time::Duration;
 
 use anyhow::Result;
-use axum::Router;
+use axum::middleware::AddExtension;
+use axum::{Extension, Router};
 use hyper::server::conn::http1;
 use hyper_util::rt::{TokioIo, TokioTimer};
 use hyper_util::service::TowerToHyperService;
 use socket2::{Domain, Protocol, Socket, Type};
 use tokio::net::{TcpListener, TcpStream};
+use tokio::sync::OwnedSemaphorePermit;
 use tokio::task::JoinSet;
-use tokio::time::sleep;
+use tokio::time::{sleep, timeout};
+use tower::Layer;
 use tracing::{debug, warn};
 
+use crate::admission::{self, Handshake, Pace, Refusal};
 use crate::app::SharedApp;
 use crate::http::router;
 
 /// How many connections the kernel keeps ready for us: as many as it allows by default.
 const BACKLOG: i32 = 4096;
 
-/// How long a client may take over the head of a request.
-const HEADER_TIMEOUT: Duration = Duration::from_secs(10);
+/// The most bytes that the kernel takes of what a client does not read, of which it makes twice as much. It would take
+/// megabytes for a connection that once was fast.
+const SEND_BUFFER_LEN: usize = 128 * 1024;
+
+/// The longest head of a request: room for a large token.
+const HEAD_LEN_MAX: usize = 16 * 1024;
+
+/// The most that is kept of a connection that is no WebSocket, each way.
+const HTTP_BUFFER_LEN: usize = 64 * 1024;
+
+/// A connection that stays with HTTP is asked to close after so many times the time of a request: whoever does not read
+/// answers would stay for ever.
+const HTTP_REQUEST_TIMES: u32 = 6;
 
 /// After an accept failed (mostly for want of file descriptors), this long nothing is accepted.
 const ACCEPT_PAUSE: Duration = Duration::from_millis(100);
+
+/// The routes, and who asks.
+type HttpService = TowerToHyperService<AddExtension<Router, Arc<Handshake>>>;
 
 /// A bound listener and its tasks.
 pub(crate) struct Server {
@@ -38,6 +58,7 @@ impl Server {
         let listener = listener(listen)?;
         let addr = listener.local_addr()?;
         let mut tasks = JoinSet::new();
+        tasks.spawn(admission::watch_memory(app.clone()));
         tasks.spawn(accept(listener, app));
         Ok(Self { addr, _tasks: tasks })
     }
@@ -51,8 +72,9 @@ fn listener(listen: SocketAddr) -> Result<TcpListener> {
     let socket = Socket::new(Domain::for_address(listen), Type::STREAM, Some(Protocol::TCP))?;
     socket.set_reuse_address(true)?;
     socket.set_nonblocking(true)?;
-    // Linux hands it on to every socket that is accepted: one call for all.
+    // Linux hands both on to every socket that is accepted: one call for all.
     socket.set_tcp_nodelay(true)?;
+    socket.set_send_buffer_size(SEND_BUFFER_LEN)?;
     socket.bind(&listen.into())?;
     socket.listen(BACKLOG)?;
     Ok(TcpListener::from_std(StdListener::from(socket))?)
@@ -60,11 +82,14 @@ fn listener(listen: SocketAddr) -> Result<TcpListener> {
 
 async fn accept(listener: TcpListener, app: SharedApp) {
     let router = router(app.clone());
+    let mut pace = Pace::new(app.settings.admission.handshake_rate);
     loop {
+        app.admission.turn(&mut pace, &app.metrics).await;
         match listener.accept().await {
             Ok((stream, peer)) => {
                 app.metrics.accepted.inc();
-                tokio::spawn(serve(stream, peer, router.clone()));
+                let one_more = app.admission.place().await;
+                tokio::spawn(welcome(stream, peer, one_more, app.clone(), router.clone()));
             }
             Err(error) => {
                 app.metrics.accept_errors.inc();
@@ -75,15 +100,48 @@ async fn accept(listener: TcpListener, app: SharedApp) {
     }
 }
 
-async fn serve(stream: TcpStream, peer: SocketAddr, router: Router) {
-    let served = http1::Builder::new()
-        .timer(TokioTimer::new())
-        .header_read_timeout(HEADER_TIMEOUT)
-        .serve_connection(TokioIo::new(stream), TowerToHyperService::new(router))
-        .with_upgrades()
-        .await;
-    if let Err(error) = served {
-        debug!(%peer, %error, "an HTTP connection ended early");
+/// Finds out who came, and serves or refuses them.
+async fn welcome(
+    mut stream: TcpStream,
+    peer: SocketAddr,
+    place: OwnedSemaphorePermit,
+    app: SharedApp,
+    router: Router,
+) {
+    match Handshake::begin(&app, &mut stream, peer, place).await {
+        Ok(handshake) => {
+            let router = Extension(handshake).layer(router);
+            serve(stream, peer, &app, TowerToHyperService::new(router)).await;
+        }
+        Err(refusal) => admission::refuse_raw(&app, stream, refusal).await,
+    }
+}
+
+async fn serve(stream: TcpStream, peer: SocketAddr, app: &SharedApp, router: HttpService) {
+    let time = app.admission.patience(app.settings.admission.http_timeout);
+    let mut served = pin!(
+        http1::Builder::new()
+            .timer(TokioTimer::new())
+            .header_read_timeout(time)
+            .max_header_size(HEAD_LEN_MAX)
+            .max_buf_size(HTTP_BUFFER_LEN)
+            .serve_connection(TokioIo::new(stream), router)
+            .with_upgrades()
+    );
+    let mut end = timeout(time * HTTP_REQUEST_TIMES, &mut served).await;
+    if end.is_err() {
+        served.as_mut().graceful_shutdown();
+        end = timeout(time, served).await;
+    }
+    match end {
+        Ok(Ok(())) => {}
+        Ok(Err(error)) => {
+            if error.is_timeout() {
+                admission::note(app, Refusal::Late);
+            }
+            debug!(%peer, %error, "an HTTP connection ended early");
+        }
+        Err(_late) => admission::note(app, Refusal::Late),
     }
 }
 

@@ -6,6 +6,7 @@
 //! What holds between settings is checked at the end (`settings/rules.rs`).
 //! Nothing here binds, connects or logs, and only [`Settings::load`] reads the process's own state.
 
+mod admission;
 mod flags;
 mod rules;
 mod sources;
@@ -18,6 +19,9 @@ use std::fmt;
 use std::net::SocketAddr;
 use std::time::Duration;
 
+pub use admission::{
+    AddressHeader, Admission, MemoryLimit, Networks, Origins, Proxies, SessionsOver,
+};
 pub use flags::{Command, LogFormat};
 use presence::store::redis::TlsFiles;
 pub use values::{RedisUrl, Secret};
@@ -27,7 +31,7 @@ pub use values::{RedisUrl, Secret};
 pub struct Settings {
     /// Where sockets and HTTP are accepted; port 0 takes any free one.
     pub listen: SocketAddr,
-    /// The most sockets at one time; more are turned away with 1013.
+    /// The most sockets at one time; more are turned away with HTTP 503.
     pub max_connections: u32,
     /// Where presence is kept.
     pub store: Store,
@@ -55,8 +59,10 @@ pub struct Settings {
     pub max_frame_bytes: usize,
     /// The most users that one session may watch.
     pub max_watch: u32,
-    /// The most messages a second of one connection, Pings included; four seconds' worth may come at once.
+    /// The most frames a second of one connection, Pings and fragments included; four seconds' worth may come at once.
     pub message_rate: u32,
+    /// Who comes in, how many, and as whom.
+    pub admission: Admission,
     /// How long SIGTERM takes to move clients elsewhere before the process ends; may be zero.
     pub drain: Duration,
     /// How log lines look.
@@ -158,7 +164,7 @@ impl Settings {
     /// What a start-up message may show, in reading order; no secret is in it.
     pub fn summary(&self) -> Vec<(&'static str, String)> {
         let duration = |d: Duration| humantime::format_duration(d).to_string();
-        vec![
+        let mut lines = vec![
             ("listen", self.listen.to_string()),
             ("store", self.store.to_string()),
             ("prefix", self.prefix.clone()),
@@ -177,7 +183,9 @@ impl Settings {
             ("max_frame_bytes", self.max_frame_bytes.to_string()),
             ("log", self.log.clone()),
             ("dev", self.dev.to_string()),
-        ]
+        ];
+        lines.extend(self.admission.summary());
+        lines
     }
 }
 

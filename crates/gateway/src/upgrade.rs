@@ -3,6 +3,9 @@
 //! The socket goes on in a task of its own, so that the HTTP connection and the handshake, which are larger than all
 //! that a silent session needs, are given back before the first frame.
 
+use std::sync::Arc;
+
+use axum::Extension;
 use axum::body::Body;
 use axum::extract::{Request, State};
 use axum::http::{HeaderMap, HeaderValue, StatusCode, header};
@@ -14,15 +17,21 @@ use tokio::net::TcpStream;
 use tokio_tungstenite::tungstenite::handshake::server::create_response_with_body;
 use tracing::debug;
 
+use crate::admission::{Handshake, Seat, refuse};
 use crate::app::SharedApp;
 use crate::auth::{Identity, PEER_MESSAGE};
-use crate::connection::{self, Wire};
+use crate::connection::{self, Newcomer, Wire};
 
 /// `GET /ws`
-pub(crate) async fn upgrade(State(app): State<SharedApp>, mut request: Request) -> Response {
-    if app.presence.is_draining() {
-        return (StatusCode::SERVICE_UNAVAILABLE, "this gateway is draining\n").into_response();
-    }
+pub(crate) async fn upgrade(
+    State(app): State<SharedApp>,
+    Extension(handshake): Extension<Arc<Handshake>>,
+    mut request: Request,
+) -> Response {
+    let seat = match handshake.seat(request.headers()) {
+        Ok(seat) => seat,
+        Err(refusal) => return refuse(&app, refusal),
+    };
     let response = match create_response_with_body(&request, Body::empty) {
         Ok(response) => response,
         Err(error) => return not_a_handshake(&error.to_string()),
@@ -36,7 +45,8 @@ pub(crate) async fn upgrade(State(app): State<SharedApp>, mut request: Request) 
         Err(why) => return (StatusCode::UNAUTHORIZED, why).into_response(),
     };
     let on_upgrade = hyper::upgrade::on(&mut request);
-    tokio::spawn(start(app, on_upgrade, negotiated.format, identity));
+    let newcomer = Box::new(Newcomer { identity, handshake });
+    tokio::spawn(start(seat, on_upgrade, negotiated.format, newcomer));
     accept(response, &negotiated)
 }
 
@@ -48,12 +58,7 @@ fn accept(mut response: Response, negotiated: &Negotiated) -> Response {
     response
 }
 
-async fn start(
-    app: SharedApp,
-    on_upgrade: OnUpgrade,
-    format: Format,
-    identity: Option<Box<Identity>>,
-) {
+async fn start(seat: Seat, on_upgrade: OnUpgrade, format: Format, newcomer: Box<Newcomer>) {
     let upgraded = match on_upgrade.await {
         Ok(upgraded) => upgraded,
         Err(error) => return debug!(%error, "a client left during the handshake"),
@@ -62,7 +67,7 @@ async fn start(
         return debug!("an upgraded connection is not a TCP stream");
     };
     let wire = Wire::new(io.into_inner(), &read_buf, format);
-    tokio::spawn(connection::run(wire, app, identity));
+    tokio::spawn(connection::run(wire, seat, newcomer));
 }
 
 /// All sub-protocols that the client offers.
@@ -73,7 +78,7 @@ fn offered(headers: &HeaderMap) -> Option<String> {
 }
 
 /// Who a native client is that sends its token with the request.
-fn bearer(app: &SharedApp, headers: &HeaderMap) -> Result<Option<Box<Identity>>, String> {
+fn bearer(app: &SharedApp, headers: &HeaderMap) -> Result<Option<Identity>, String> {
     let Some(value) = headers.get(header::AUTHORIZATION) else { return Ok(None) };
     if !app.authenticator.wants_token() {
         return Ok(None);
@@ -81,7 +86,7 @@ fn bearer(app: &SharedApp, headers: &HeaderMap) -> Result<Option<Box<Identity>>,
     let token = value.to_str().ok().and_then(|value| value.strip_prefix("Bearer "));
     let identity = token.map(|token| app.authenticator.authenticate(token));
     match identity {
-        Some(Ok(identity)) => Ok(Some(Box::new(identity))),
+        Some(Ok(identity)) => Ok(Some(identity)),
         Some(Err(error)) => {
             debug!(%error, "a token was refused");
             Err(format!("{PEER_MESSAGE}\n"))

@@ -14,8 +14,12 @@ mod house;
 mod http;
 #[path = "integration/observer.rs"]
 mod observer;
+#[path = "integration/peace.rs"]
+mod peace;
 #[path = "integration/process.rs"]
 mod process;
+#[path = "integration/raw.rs"]
+mod raw;
 #[path = "integration/tokens.rs"]
 mod tokens;
 
@@ -39,14 +43,24 @@ mod failovers;
 mod gateway_faults;
 #[path = "integration/hostile.rs"]
 mod hostile;
+#[path = "integration/hostile_crowds.rs"]
+mod hostile_crowds;
 #[path = "integration/invisible.rs"]
 mod invisible;
 #[path = "integration/lateness.rs"]
 mod lateness;
+#[path = "integration/limits.rs"]
+mod limits;
+#[path = "integration/limits_of_http.rs"]
+mod limits_of_http;
+#[path = "integration/limits_of_memory.rs"]
+mod limits_of_memory;
 #[path = "integration/outages.rs"]
 mod outages;
 #[path = "integration/presence.rs"]
 mod presence;
+#[path = "integration/proxies.rs"]
+mod proxies;
 #[path = "integration/redis_away.rs"]
 mod redis_away;
 #[path = "integration/redis_link.rs"]

@@ -7,6 +7,7 @@ use std::time::Duration;
 
 use parking_lot::Mutex;
 use presence_protocol::{CloseReason, Device, Format, Status, UserId, UserState};
+use thiserror::Error;
 use tokio::sync::Notify;
 use tokio::task::JoinSet;
 use tokio::time::sleep;
@@ -21,7 +22,7 @@ use crate::metrics::Metrics;
 use crate::outbox::{ConnId, Outbox, Outboxes};
 use crate::reads::{self, Reads};
 use crate::reconcile::{self, Reconciler};
-use crate::roster::{Effect, Roster};
+use crate::roster::{Effect, Joined, Roster};
 use crate::rounds::Rounds;
 use crate::session::Session;
 use crate::store::{Cause, Opened, Store, StoreError};
@@ -48,6 +49,11 @@ pub struct Joining {
     /// How frames to the client are encoded.
     pub format: Format,
 }
+
+/// A user has as many sessions on this gateway as may be.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Error)]
+#[error("the user has as many sessions here as may be")]
+pub struct TooManySessions;
 
 /// What the parts share. Each part lives in its own module; this holds no logic but who calls whom.
 pub(crate) struct Core {
@@ -113,8 +119,8 @@ impl Presence {
         Self { core }
     }
 
-    /// A user signs in: the session is online from now on.
-    pub fn join(&self, joining: Joining) -> Session {
+    /// A user signs in: the session is online from now on, unless the user has too many and the newest is refused.
+    pub fn join(&self, joining: Joining) -> Result<Session, TooManySessions> {
         self.core.join(joining)
     }
 
@@ -211,21 +217,31 @@ impl Drop for Presence {
 }
 
 impl Core {
-    fn join(self: &Arc<Self>, joining: Joining) -> Session {
+    fn join(self: &Arc<Self>, joining: Joining) -> Result<Session, TooManySessions> {
         let Joining { user, device, status, format } = joining;
         let now = self.clock.now();
         let outbox = Arc::new(Outbox::new(user, format, now));
         let conn = self.outboxes.insert(outbox.clone());
-        self.wheel.visit_at(conn, &outbox, now, now.after(wheel::silence_max(&self.config)));
-        if self.roster.join(&outbox.user, conn, device, status, self.clock.real())
-            == Effect::Changed
-        {
-            self.claims.push(outbox.user.clone(), Cause::Joined, now, now);
+        let (limit, real) = (self.config.sessions, self.clock.real());
+        match self.roster.join(&outbox.user, conn, (device, status), limit, real) {
+            Joined::Refused => {
+                self.outboxes.remove(conn);
+                return Err(TooManySessions);
+            }
+            Joined::In { effect, instead_of } => {
+                if effect == Effect::Changed {
+                    self.claims.push(outbox.user.clone(), Cause::Joined, now, now);
+                }
+                if let Some(old) = instead_of.and_then(|conn| self.outboxes.get(conn)) {
+                    old.close(CloseReason::Replaced);
+                }
+            }
         }
+        self.wheel.visit_at(conn, &outbox, now, now.after(wheel::silence_max(&self.config)));
         if self.health.degraded_since().is_some() {
             outbox.tell_health();
         }
-        Session::new(self.clone(), outbox, conn)
+        Ok(Session::new(self.clone(), outbox, conn))
     }
 
     pub(crate) fn set_status(&self, outbox: &Outbox, conn: ConnId, status: Status) {

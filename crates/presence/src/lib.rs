@@ -37,7 +37,7 @@ mod outbox;
 mod rounds;
 mod watch;
 
-pub use config::Config;
-pub use engine::{Joining, Presence};
+pub use config::{Config, Over, SessionLimit};
+pub use engine::{Joining, Presence, TooManySessions};
 pub use metrics::Metrics;
 pub use session::{Request, Session, Work};

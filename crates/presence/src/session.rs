@@ -66,7 +66,7 @@ impl Session {
 
     /// Puts a frame in line with the answers that [`Session::poll_work`] hands out.
     pub fn send(&self, frame: Bytes) {
-        self.outbox.reply(frame);
+        desk::answer(&self.core, &self.outbox, &[], || frame);
     }
 
     /// Asks for users' states. The answer comes by [`Session::poll_work`], in the order of the requests.
@@ -86,7 +86,7 @@ impl Session {
 
     /// A message of the client could not be taken: it is told why.
     pub fn refuse(&self, error: ErrorMessage) {
-        self.outbox.reply(self.encode(&GatewayMessage::Error(error)));
+        self.send(self.encode(&GatewayMessage::Error(error)));
     }
 
     /// What is to be done next for the client. Polled by one task only.

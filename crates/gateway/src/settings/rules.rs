@@ -8,7 +8,7 @@ use std::time::Duration;
 use presence::store::redis::{ClientFiles, TlsFiles};
 
 use super::flags::{AuthKind, Command, Flags, StoreKind};
-use super::{Auth, KeySource, RedisUrl, Secret, Settings, Store};
+use super::{Admission, Auth, KeySource, RedisUrl, Secret, Settings, Store};
 
 /// A client, its network and Redis need this much to keep up with heartbeats.
 const HEARTBEAT_MIN: Duration = Duration::from_millis(100);
@@ -26,6 +26,7 @@ pub(super) fn resolve(flags: Flags) -> Result<Settings, String> {
     check_times(&flags)?;
     check_reach(&flags, &auth)?;
     check_api_key(flags.api_key.as_ref())?;
+    let admission = Admission::resolve(flags.admission)?;
     Ok(Settings {
         listen: flags.listen,
         max_connections: flags.max_connections,
@@ -43,6 +44,7 @@ pub(super) fn resolve(flags: Flags) -> Result<Settings, String> {
         max_frame_bytes: flags.max_frame_bytes,
         max_watch: flags.max_watch,
         message_rate: flags.message_rate,
+        admission,
         drain: flags.drain,
         log_format: flags.log_format,
         log: flags.log,

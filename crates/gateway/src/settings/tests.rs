@@ -1,5 +1,6 @@
 //! Where a setting comes from. No test touches the real environment.
 
+mod admission;
 mod refusals;
 mod secrets;
 
