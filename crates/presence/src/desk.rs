@@ -23,8 +23,8 @@ use answers::{refuse, refuse_busy, refuse_long};
 /// The most requests that may wait for an earlier one of the same session.
 const QUEUE_LEN_MAX: usize = 16;
 
-/// All that wait may name so many times as many users as one may.
-const QUEUE_USERS_FACTOR: usize = 2;
+/// All that wait may name so many times as many users as one may: clients keep no more requests under way.
+const QUEUE_USERS_FACTOR: usize = 4;
 
 /// What a client asks for.
 #[derive(Debug)]
