@@ -15,7 +15,6 @@ mod outgoing;
 mod wire;
 
 use std::future::{Future, poll_fn};
-use std::sync::Arc;
 use std::task::{Context, Poll};
 
 use presence::{Request, Session, Work};
@@ -25,22 +24,15 @@ use presence_protocol::{
 };
 use tracing::debug;
 
-use crate::admission::{Handshake, Seat};
+use crate::admission::Seat;
 use crate::app::SharedApp;
-use crate::auth::{Identity, Permission};
+use crate::auth::Permission;
 use crate::metrics::{CloseLabel, CodeLabel};
 use incoming::Message;
 use limiter::{Limiter, Verdict};
+pub(crate) use opening::Newcomer;
 use opening::Opened;
 pub(crate) use wire::Wire;
-
-/// What is known of a client before its `hello`.
-pub(crate) struct Newcomer {
-    /// Who it is, where the request said so.
-    pub(crate) identity: Option<Identity>,
-    /// Until it has said `hello`.
-    pub(crate) handshake: Arc<Handshake>,
-}
 
 /// How a socket comes to its end.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -7,7 +7,6 @@ use std::time::Duration;
 
 use parking_lot::Mutex;
 use presence_protocol::{CloseReason, Device, Format, Status, UserId, UserState};
-use thiserror::Error;
 use tokio::sync::Notify;
 use tokio::task::JoinSet;
 use tokio::time::sleep;
@@ -24,7 +23,7 @@ use crate::reads::{self, Reads};
 use crate::reconcile::{self, Reconciler};
 use crate::roster::{Effect, Joined, Roster};
 use crate::rounds::Rounds;
-use crate::session::Session;
+use crate::session::{Session, TooManySessions};
 use crate::store::{Cause, Opened, Store, StoreError};
 use crate::strain::Strain;
 use crate::unanswered::{self, Unanswered};
@@ -49,11 +48,6 @@ pub struct Joining {
     /// How frames to the client are encoded.
     pub format: Format,
 }
-
-/// A user has as many sessions on this gateway as may be.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Error)]
-#[error("the user has as many sessions here as may be")]
-pub struct TooManySessions;
 
 /// What the parts share. Each part lives in its own module; this holds no logic but who calls whom.
 pub(crate) struct Core {

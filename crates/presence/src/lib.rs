@@ -38,6 +38,6 @@ mod rounds;
 mod watch;
 
 pub use config::{Config, Over, SessionLimit};
-pub use engine::{Joining, Presence, TooManySessions};
+pub use engine::{Joining, Presence};
 pub use metrics::Metrics;
-pub use session::{Request, Session, Work};
+pub use session::{Request, Session, TooManySessions, Work};

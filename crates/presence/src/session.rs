@@ -8,6 +8,7 @@ use bytes::Bytes;
 use presence_protocol::{
     CloseReason, ErrorMessage, GatewayMessage, SessionId, Status, UserId, Welcome, encode_gateway,
 };
+use thiserror::Error;
 
 use crate::desk;
 pub use crate::desk::Request;
@@ -22,6 +23,11 @@ pub struct Session {
     outbox: Arc<Outbox>,
     conn: ConnId,
 }
+
+/// A user has as many sessions on this gateway as may be.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Error)]
+#[error("the user has as many sessions here as may be")]
+pub struct TooManySessions;
 
 /// What a session's task is to do next for its client.
 #[derive(Debug)]

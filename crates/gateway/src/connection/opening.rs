@@ -1,6 +1,7 @@
 //! Opening: the first message must be a `hello` that proves who the user is, and must come in time.
 
 use std::future::poll_fn;
+use std::sync::Arc;
 use std::time::SystemTime;
 
 use presence::{Joining, Session};
@@ -11,12 +12,21 @@ use presence_protocol::{
 use tokio::time::timeout;
 use tracing::debug;
 
+use super::End;
 use super::incoming::Message;
 use super::limiter::{Limiter, Verdict};
 use super::wire::Wire;
-use super::{End, Newcomer};
+use crate::admission::Handshake;
 use crate::app::SharedApp;
 use crate::auth::{AuthError, Identity, Permission};
+
+/// What is known of a client before its `hello`.
+pub(crate) struct Newcomer {
+    /// Who it is, where the request said so.
+    pub(crate) identity: Option<Identity>,
+    /// Until it has said `hello`.
+    pub(crate) handshake: Arc<Handshake>,
+}
 
 /// A session that has just begun.
 pub(super) struct Opened {

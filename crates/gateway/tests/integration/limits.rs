@@ -100,19 +100,17 @@ async fn or_the_newest_of_a_users_sessions_is_refused() {
 
 #[tokio::test]
 async fn who_makes_no_progress_in_a_handshake_keeps_others_out_for_a_moment_only() {
-    let mut peace = Peace::new(&["--max-handshakes=4", "--http-timeout=2s"]).await;
+    let mut peace = Peace::new(&["--max-handshakes=4", "--http-timeout=20s"]).await;
     let mut idle = Vec::new();
     for _ in 0..4 {
         idle.push(Raw::connect(peace.gateway.addr).await);
     }
-    // Whoever is in already notices nothing, and whoever comes now waits for a place.
+    // Whoever is in already notices nothing. Whoever comes now waits for a place, though not for 20 s: the later two had a
+    // fifth of their time.
     peace.push().await;
     let mut late = Client::join(peace.gateway.addr, Format::Json, "late").await;
     late.fence().await;
-    for raw in &mut idle {
-        raw.rest().await;
-    }
-    peace.until("presence_refused_connections_total{why=\"late\"}", 4).await;
+    peace.until("presence_refused_connections_total{why=\"late\"}", 2).await;
     assert!(peace.count("presence_accept_pauses_total{why=\"handshakes\"}").await > 0);
     peace.assert_undisturbed().await;
 }
