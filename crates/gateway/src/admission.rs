@@ -125,7 +125,8 @@ impl Admission {
     pub(crate) fn measure(&self, metrics: &Metrics) {
         let free = self.handshakes.available_permits();
         metrics.handshakes.set(i64::from(self.handshakes_max) - free as i64);
-        metrics.memory.set(self.memory.used() as i64);
+        let used = Memory::used(metrics.connections.get()).unwrap_or_default();
+        metrics.memory.set(used as i64);
     }
 }
 

@@ -2,7 +2,7 @@
 
 use std::fs;
 use std::path::Path;
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use tokio::time::sleep;
@@ -26,27 +26,24 @@ const LOOK: Duration = Duration::from_secs(1);
 /// How much memory is used.
 pub(super) struct Memory {
     limit: MemoryLimit,
-    used: AtomicU64,
     is_short: AtomicBool,
 }
 
 impl Memory {
     pub(super) fn new(limit: MemoryLimit) -> Self {
-        Self { limit, used: AtomicU64::new(0), is_short: AtomicBool::new(false) }
+        Self { limit, is_short: AtomicBool::new(false) }
     }
 
-    /// Bytes, when last looked.
-    pub(super) fn used(&self) -> u64 {
-        self.used.load(Ordering::Relaxed)
+    /// How many bytes are used, with so many sockets. None where nobody tells.
+    pub(super) fn used(sockets: i64) -> Option<u64> {
+        Some(resident()? + sockets.max(0) as u64 * KERNEL_BYTES_PER_SOCKET)
     }
 
     pub(super) fn is_short(&self) -> bool {
         self.is_short.load(Ordering::Relaxed)
     }
 
-    fn note(&self, used: u64, max: Option<u64>) {
-        self.used.store(used, Ordering::Relaxed);
-        let Some(max) = max else { return };
+    fn note(&self, used: u64, max: u64) {
         let was_short = self.is_short();
         let bound = if was_short { max / 100 * EASED_PERCENT } else { max };
         let is_short = used >= bound;
@@ -71,14 +68,12 @@ pub(crate) async fn watch(app: SharedApp) {
         MemoryLimit::Bytes(bytes) => Some(bytes.get()),
         MemoryLimit::Share => available().map(|bytes| bytes / 100 * SHARE_PERCENT),
     };
-    if let Some(max) = max {
-        info!(max, "newcomers are turned away when more memory is used");
-    }
+    let Some(max) = max else { return };
+    info!(max, "newcomers are turned away when more memory is used");
     loop {
-        let sockets = app.metrics.connections.get().max(0) as u64;
         // Where nobody tells, nothing is known to be short.
-        if let Some(resident) = resident() {
-            memory.note(resident + sockets * KERNEL_BYTES_PER_SOCKET, max);
+        if let Some(used) = Memory::used(app.metrics.connections.get()) {
+            memory.note(used, max);
         }
         sleep(LOOK.mul_f64(0.9 + 0.2 * fastrand::f64())).await;
     }
@@ -123,15 +118,12 @@ mod tests {
     #[test]
     fn memory_is_short_from_the_limit_on_until_a_good_part_is_free() {
         let memory = Memory::new(MemoryLimit::Share);
-        let max = Some(1_000);
         for (used, is_short) in
             [(999, false), (1_000, true), (960, true), (940, false), (960, false)]
         {
-            memory.note(used, max);
+            memory.note(used, 1_000);
             assert_eq!(memory.is_short(), is_short, "{used}");
         }
-        memory.note(u64::MAX, None);
-        assert!(!memory.is_short(), "without a limit");
     }
 
     #[test]

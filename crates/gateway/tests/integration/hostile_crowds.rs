@@ -177,12 +177,12 @@ async fn storms_of_watch_and_unwatch_are_cut_off() {
             client.end().await
         }
     };
-    let storms = tokio::spawn(join_all((0..10).map(storm)));
+    let storms = tokio::spawn(join_all((0..4).map(storm)));
     for _ in 0..10 {
         peace.push().await;
     }
     storms.await.expect("all are closed");
-    peace.until("presence_closes_total{reason=\"rate_limited\"}", 10).await;
+    peace.until("presence_closes_total{reason=\"rate_limited\"}", 4).await;
     peace.until("presence_watches", 1).await;
     peace.assert_grown_at_most(GROWN_MAX).await;
     peace.assert_undisturbed().await;

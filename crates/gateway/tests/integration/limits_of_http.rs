@@ -75,7 +75,7 @@ async fn a_head_or_a_body_too_large_is_refused() {
     let gateway = gateway(&[]).await;
     let mut raw = Raw::connect(gateway.here()).await;
     raw.write(b"GET /healthz HTTP/1.1\r\nhost: x\r\nx-long: ").await;
-    raw.write(&[b'x'; 20_000]).await;
+    raw.write(&vec![b'x'; 20_000]).await;
     let answer = raw.rest().await;
     assert!(answer.starts_with("HTTP/1.1 431"), "{answer}");
 
