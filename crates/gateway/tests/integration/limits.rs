@@ -5,7 +5,7 @@ use std::time::Duration;
 use futures::future::join_all;
 use presence_protocol::{ClientMessage, Device, ErrorCode, Format, GatewayMessage};
 use presence_testkit::eventually;
-use tokio::time::Instant;
+use tokio::time::{Instant, timeout};
 
 use crate::client::{Client, PATIENCE, users};
 use crate::dial::Dial;
@@ -108,8 +108,9 @@ async fn who_makes_no_progress_in_a_handshake_keeps_others_out_for_a_moment_only
     // Whoever is in already notices nothing. Whoever comes now waits for a place, though not for 20 s: the later two had a
     // fifth of their time.
     peace.push().await;
-    let mut late = Client::join(peace.gateway.addr, Format::Json, "late").await;
-    late.fence().await;
+    let late = Client::join(peace.gateway.addr, Format::Json, "late");
+    let late = timeout(PATIENCE, late).await;
+    late.expect("a place is free long before that").fence().await;
     let late = "presence_refused_connections_total{why=\"late\"}";
     assert!(peace.count(late).await >= 1, "somebody had to go");
     assert!(peace.count("presence_accept_pauses_total{why=\"handshakes\"}").await > 0);
