@@ -18,8 +18,8 @@ import sys
 import time
 from urllib.parse import urlsplit
 
-NEVER_COME_BACK = {1000, 1002, 1003, 1007, 1009, 4002, 4003, 4007}  # 4002, 4003: not with this token
-COME_BACK_LATER = {1001, 1012, 1013, 4006}
+NEVER_COME_BACK = {1000, 1002, 1003, 1007, 1009, 4002, 4003, 4007, 4008}  # 4002, 4003: not with this token
+COME_BACK_LATER = {1001, 1012, 1013, 4006, 4009}
 
 
 def changes(url, user, watched):

@@ -31,11 +31,13 @@ export function comeback(closeCode: number): Comeback {
     case 1007:
     case 1009:
     case 4007:
+    case 4008:
       return "never";
     case 1001:
     case 1012:
     case 1013:
     case 4006:
+    case 4009:
       return "after_backoff";
     case 4002:
     case 4003:

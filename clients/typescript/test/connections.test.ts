@@ -31,9 +31,9 @@ test("the jitter is full: from nothing to the cap", () => {
 
 test("every close code is obeyed", () => {
   const expected: Record<string, number[]> = {
-    ended: [1002, 1003, 1007, 1009, 4002, 4003, 4007],
+    ended: [1002, 1003, 1007, 1009, 4002, 4003, 4007, 4008],
     "at once": [1000, 1005, 1006, 1011, 4001, 4004, 4005, 4999],
-    later: [1001, 1012, 1013, 4006],
+    later: [1001, 1012, 1013, 4006, 4009],
   };
   for (const [what, codes] of Object.entries(expected)) {
     for (const code of codes) {

@@ -39,6 +39,14 @@ pub enum DisconnectReason {
     /// Dial, upgrade or sign-in failed.
     #[error("the gateway cannot be reached: {0}")]
     Unreachable(String),
+    /// The gateway, or a proxy before it, answered the upgrade request otherwise.
+    #[error("refused with HTTP {status}")]
+    Refused {
+        /// The status code.
+        status: u16,
+        /// The least time to wait that it told, if it told one.
+        retry_after: Option<Duration>,
+    },
     /// The gateway closed the socket, and said why.
     #[error("closed by the gateway: {}", .0.text())]
     Closed(CloseReason),

@@ -61,7 +61,9 @@ impl Backoff {
                 }
                 (retry, _) => retry,
             },
-            DisconnectReason::Unreachable(_) => Retry::AfterDelay,
+            DisconnectReason::Unreachable(_) | DisconnectReason::Refused { .. } => {
+                Retry::AfterDelay
+            }
             _ => Retry::Yes,
         };
         let at_once = match retry {
@@ -74,7 +76,13 @@ impl Backoff {
         };
         let wait = if at_once { Duration::ZERO } else { self.jittered() };
         self.failures = self.failures.saturating_add(1);
-        Next::Retry(wait)
+        let DisconnectReason::Refused { retry_after: Some(least), .. } = reason else {
+            return Next::Retry(wait);
+        };
+        // It is told in whole seconds, by which all would come in step. No proxy keeps a client away for longer than the
+        // longest wait.
+        let spread = Duration::from_secs(1).mul_f64(self.rng.f64());
+        Next::Retry(wait.max((*least + spread).min(self.max)))
     }
 
     fn jittered(&mut self) -> Duration {
@@ -89,7 +97,7 @@ fn is_departure(reason: &DisconnectReason) -> bool {
         DisconnectReason::Closed(close) => {
             matches!(close.retry(), Retry::AfterDelay | Retry::Yes)
         }
-        DisconnectReason::Unreachable(_) => false,
+        DisconnectReason::Unreachable(_) | DisconnectReason::Refused { .. } => false,
         _ => true,
     }
 }
@@ -141,6 +149,20 @@ mod tests {
         assert!(waits.iter().any(|wait| *wait > MIN.mul_f64(0.95)));
         let mean = waits.iter().sum::<Duration>() / 1000;
         assert!(mean > MIN.mul_f64(0.45) && mean < MIN.mul_f64(0.55), "{mean:?}");
+    }
+
+    #[test]
+    fn a_refusal_is_obeyed_for_as_long_as_it_says_and_no_longer_than_the_longest_wait() {
+        for seed in 0..200 {
+            for (told_s, least) in [(7, Duration::from_secs(7)), (86_400, MAX)] {
+                let retry_after = Some(Duration::from_secs(told_s));
+                let refused = DisconnectReason::Refused { status: 503, retry_after };
+                let waited = wait(backoff(seed).next(&refused, None, Renewal::Possible));
+                assert!(waited >= least && waited <= least + Duration::from_secs(1), "{waited:?}");
+            }
+            let refused = DisconnectReason::Refused { status: 503, retry_after: None };
+            assert!(wait(backoff(seed).next(&refused, None, Renewal::Possible)) <= MIN);
+        }
     }
 
     #[test]

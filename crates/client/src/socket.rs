@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use futures::{SinkExt, StreamExt};
-use http::header::SEC_WEBSOCKET_PROTOCOL;
+use http::header::{RETRY_AFTER, SEC_WEBSOCKET_PROTOCOL};
 use http::{HeaderValue, Uri};
 use presence_protocol::{
     ClientMessage, CloseReason, Format, GatewayMessage, decode_gateway, encode_client,
@@ -50,8 +50,7 @@ impl Socket {
         url: &Uri,
         format: Format,
     ) -> Result<Self, DisconnectReason> {
-        let unreachable = |error: WsError| DisconnectReason::Unreachable(error.to_string());
-        let mut request = url.into_client_request().map_err(unreachable)?;
+        let mut request = url.into_client_request().map_err(not_upgraded)?;
         let offer = HeaderValue::from_static(format.subprotocol());
         request.headers_mut().insert(SEC_WEBSOCKET_PROTOCOL, offer);
         let config = WebSocketConfig::default()
@@ -60,7 +59,7 @@ impl Socket {
             .max_message_size(Some(MESSAGE_LEN_MAX))
             .max_frame_size(Some(MESSAGE_LEN_MAX));
         let upgraded = client_async_with_config(request, transport, Some(config)).await;
-        let (stream, _response) = upgraded.map_err(unreachable)?;
+        let (stream, _response) = upgraded.map_err(not_upgraded)?;
         Ok(Self { stream, format })
     }
 
@@ -118,6 +117,16 @@ impl Socket {
     async fn finish_close(&mut self) {
         let _ = timeout(Duration::from_secs(1), self.stream.next()).await;
     }
+}
+
+/// A refusal says more than that there is no socket.
+fn not_upgraded(error: WsError) -> DisconnectReason {
+    let WsError::Http(response) = error else {
+        return DisconnectReason::Unreachable(error.to_string());
+    };
+    let seconds = response.headers().get(RETRY_AFTER).and_then(|value| value.to_str().ok());
+    let retry_after = seconds.and_then(|seconds| seconds.parse().ok()).map(Duration::from_secs);
+    DisconnectReason::Refused { status: response.status().as_u16(), retry_after }
 }
 
 /// RFC 6455, 7.1.5: what a close frame without a code stands for.

@@ -8,6 +8,7 @@ use presence_protocol::SessionId;
 use prometheus_client::registry::Registry;
 use tracing::debug;
 
+use crate::admission::Admission;
 use crate::auth::{ApiKey, AuthError, Authenticator};
 use crate::metrics::Metrics;
 use crate::settings::Settings;
@@ -25,6 +26,7 @@ pub(crate) struct App {
     pub(crate) presence: Presence,
     pub(crate) registry: Registry,
     pub(crate) metrics: Metrics,
+    pub(crate) admission: Admission,
     sessions_made: AtomicU64,
 }
 
@@ -38,6 +40,7 @@ impl App {
         metrics: Metrics,
     ) -> Self {
         let api_key = settings.api_key.clone().map(ApiKey::new);
+        let admission = Admission::new(&settings);
         Self {
             gateway,
             settings,
@@ -46,6 +49,7 @@ impl App {
             presence,
             registry,
             metrics,
+            admission,
             sessions_made: AtomicU64::new(0),
         }
     }

@@ -27,11 +27,13 @@ use presence_protocol::{
 };
 use tracing::debug;
 
+use crate::admission::Seat;
 use crate::app::SharedApp;
-use crate::auth::{Identity, Permission};
+use crate::auth::Permission;
 use crate::metrics::{CloseLabel, CodeLabel};
 use incoming::Message;
 use limiter::{Limiter, Verdict};
+pub(crate) use opening::Newcomer;
 use opening::Opened;
 pub(crate) use wire::Wire;
 
@@ -55,39 +57,30 @@ enum Event {
 ///
 /// Async blocks instead of async functions, here and below: they use what they capture in place, where a function's future
 /// holds its arguments twice.
+#[expect(clippy::manual_async_fn, reason = "its future would hold its arguments twice")]
 pub(crate) fn run(
     mut wire: Wire,
-    app: SharedApp,
-    identity: Option<Box<Identity>>,
+    seat: Seat,
+    newcomer: Box<Newcomer>,
 ) -> impl Future<Output = ()> + Send {
-    let others = app.metrics.connections.inc();
-    let has_room = others < i64::from(app.settings.max_connections);
     async move {
-        let end = if has_room {
-            live(&mut wire, &app, identity).await
-        } else {
-            app.metrics.connections.dec();
-            End::Close(CloseReason::Overloaded)
-        };
+        let end = live(&mut wire, &seat.app, newcomer).await;
         let label = match end {
             End::Close(reason) => CloseLabel::from(reason),
             End::Peer => CloseLabel::PEER,
         };
-        app.metrics.closes.get_or_create(&label).inc();
+        seat.app.metrics.closes.get_or_create(&label).inc();
         Box::pin(closing::close(&mut wire, end)).await;
-        if has_room {
-            app.metrics.connections.dec();
-        }
     }
 }
 
 fn live<'a>(
     wire: &'a mut Wire,
     app: &'a SharedApp,
-    identity: Option<Box<Identity>>,
+    newcomer: Box<Newcomer>,
 ) -> impl Future<Output = End> + Send + 'a {
     let opening = Box::pin(async move {
-        let opened = opening::open(wire, app, identity).await?;
+        let opened = opening::open(wire, app, *newcomer).await?;
         Ok(Connection::new(wire, app, opened))
     });
     async move {
@@ -202,7 +195,7 @@ impl<'a> Connection<'a> {
                 return Err(End::Close(CloseReason::WrongFrameKind));
             }
             (Message::Ping(payload), _) => return self.wire.pong(payload).map(|()| None),
-            (Message::Pong, _) => return Ok(None),
+            (Message::Pong | Message::Fragment, _) => return Ok(None),
             (Message::Close(answer), _) => {
                 self.wire.answer_close(answer)?;
                 return Err(End::Peer);
@@ -210,7 +203,7 @@ impl<'a> Connection<'a> {
         };
         if !admitted {
             let rate = self.app.settings.message_rate;
-            let message = format!("at most {rate} messages a second; this one was not handled");
+            let message = format!("at most {rate} frames a second; this one was not handled");
             self.refuse(refusal(ErrorCode::RateLimited, message));
             return Ok(None);
         }
@@ -224,6 +217,7 @@ impl<'a> Connection<'a> {
     }
 
     fn act(&mut self, message: ClientMessage) -> Result<Option<Box<Hello>>, End> {
+        self.limiter.charge(self.app.settings.message_rate, &message);
         match message {
             ClientMessage::Watch { users, id } => {
                 if let Some(users) = self.permitted(users, id.as_ref()) {

@@ -9,10 +9,10 @@ use anyhow::{Context, Result};
 use presence::store::Opened;
 use presence::store::embedded::EmbeddedHub;
 use presence::store::redis::{self, KeyspaceEvents, Mode, PubSub, RedisOptions, StartupReport};
-use presence::{Config, Metrics, Presence};
+use presence::{Config, Metrics, Over, Presence, SessionLimit};
 use tokio::runtime::{Builder, Runtime};
 
-use crate::settings::{Settings, Store};
+use crate::settings::{SessionsOver, Settings, Store};
 
 /// Runs what belongs to the engine. Dropping it ends that.
 pub(crate) struct EngineThread(Option<Runtime>);
@@ -61,6 +61,14 @@ fn config(settings: &Settings) -> Config {
         grace: settings.grace,
         last_seen: settings.last_seen,
         watch_len_max: settings.max_watch as usize,
+        unsent_bytes_max: settings.admission.max_unsent_bytes,
+        sessions: SessionLimit {
+            max: settings.admission.max_sessions_per_user as usize,
+            over: match settings.admission.sessions_over {
+                SessionsOver::Oldest => Over::OldestGivesWay,
+                SessionsOver::Newest => Over::NewestIsRefused,
+            },
+        },
         ..Config::default()
     }
 }

@@ -4,12 +4,15 @@ mod api;
 mod demo;
 
 use axum::Router;
-use axum::extract::State;
+use axum::extract::{DefaultBodyLimit, Request, State};
 use axum::http::{StatusCode, header};
-use axum::response::IntoResponse;
+use axum::middleware::{Next, from_fn_with_state};
+use axum::response::{IntoResponse, Response};
 use axum::routing::{get, post};
+use tokio::time::timeout;
 use tracing::error;
 
+use crate::admission::{Refusal, refuse};
 use crate::app::SharedApp;
 use crate::upgrade;
 
@@ -21,10 +24,7 @@ pub(crate) fn router(app: SharedApp) -> Router {
         .route("/readyz", get(ready))
         .route("/metrics", get(metrics));
     if app.api_key.is_some() {
-        router = router
-            .route("/v1/presence/query", post(api::query))
-            .route("/v1/presence/{user}", get(api::user))
-            .route("/v1/users/{user}/disconnect", post(api::disconnect));
+        router = router.merge(backend(app.clone()));
     }
     if app.settings.dev {
         router = router.route("/", get(demo::page));
@@ -32,20 +32,36 @@ pub(crate) fn router(app: SharedApp) -> Router {
     router.with_state(app)
 }
 
+/// The calls for the app's backend, whose bodies are bounded in size and time.
+fn backend(app: SharedApp) -> Router<SharedApp> {
+    Router::new()
+        .route("/v1/presence/query", post(api::query))
+        .route("/v1/presence/{user}", get(api::user))
+        .route("/v1/users/{user}/disconnect", post(api::disconnect))
+        .layer(DefaultBodyLimit::max(api::BODY_LEN_MAX))
+        .layer(from_fn_with_state(app, in_time))
+}
+
+async fn in_time(State(app): State<SharedApp>, request: Request, next: Next) -> Response {
+    let answer = timeout(app.settings.admission.http_timeout, next.run(request)).await;
+    answer.unwrap_or_else(|_late| refuse(&app, Refusal::Late))
+}
+
 /// Whether the gateway should get new clients.
 async fn ready(State(app): State<SharedApp>) -> impl IntoResponse {
-    if app.presence.is_ready() {
+    if let Some(refusal) = app.admission.why_closed(&app) {
+        (StatusCode::SERVICE_UNAVAILABLE, refusal.sentence())
+    } else if app.presence.is_ready() {
         (StatusCode::OK, "ready\n")
-    } else if app.presence.degraded_since().is_some() {
-        (StatusCode::SERVICE_UNAVAILABLE, "the store is out of reach\n")
     } else {
-        (StatusCode::SERVICE_UNAVAILABLE, "draining\n")
+        (StatusCode::SERVICE_UNAVAILABLE, "the store is out of reach\n")
     }
 }
 
 async fn metrics(State(app): State<SharedApp>) -> impl IntoResponse {
     const OPEN_METRICS: &str = "application/openmetrics-text; version=1.0.0; charset=utf-8";
     app.presence.measure();
+    app.admission.measure(&app.metrics);
     let mut text = String::new();
     if let Err(error) = prometheus_client::encoding::text::encode(&mut text, &app.registry) {
         error!(%error, "cannot write the metrics");

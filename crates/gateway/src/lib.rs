@@ -12,6 +12,7 @@ mod server;
 mod socket;
 mod tls;
 
+mod admission;
 mod app;
 mod http;
 mod metrics;

@@ -5,8 +5,9 @@ use prometheus_client::encoding::EncodeLabelSet;
 use prometheus_client::metrics::counter::Counter;
 use prometheus_client::metrics::family::Family;
 use prometheus_client::metrics::gauge::Gauge;
-use prometheus_client::registry::Registry;
+use prometheus_client::registry::{Registry, Unit};
 
+use crate::admission::Refusal;
 use crate::auth::AuthMetrics;
 
 /// The sockets' counters and gauges.
@@ -18,6 +19,10 @@ pub(crate) struct Metrics {
     pub(crate) refused_messages: Family<CodeLabel, Counter>,
     pub(crate) accept_errors: Counter,
     pub(crate) auth: AuthMetrics,
+    pub(crate) accept_pauses: Family<PauseLabel, Counter>,
+    pub(crate) refused_connections: Family<RefusalLabel, Counter>,
+    pub(crate) handshakes: Gauge,
+    pub(crate) memory: Gauge,
 }
 
 /// Why a socket closed.
@@ -43,6 +48,31 @@ pub(crate) struct CodeLabel {
     pub(crate) code: &'static str,
 }
 
+/// Why a connection was turned away.
+#[derive(Debug, Clone, PartialEq, Eq, Hash, EncodeLabelSet)]
+pub(crate) struct RefusalLabel {
+    why: &'static str,
+}
+
+impl From<Refusal> for RefusalLabel {
+    fn from(refusal: Refusal) -> Self {
+        Self { why: refusal.label() }
+    }
+}
+
+/// Why nothing was accepted for a while.
+#[derive(Debug, Clone, PartialEq, Eq, Hash, EncodeLabelSet)]
+pub(crate) struct PauseLabel {
+    why: &'static str,
+}
+
+impl PauseLabel {
+    /// As many connections have come as may in this time.
+    pub(crate) const RATE: Self = Self { why: "rate" };
+    /// As many connections as may be have not said `hello`.
+    pub(crate) const HANDSHAKES: Self = Self { why: "handshakes" };
+}
+
 impl Metrics {
     /// Makes them, and names them in the registry.
     pub(crate) fn register(registry: &mut Registry) -> Self {
@@ -56,6 +86,27 @@ impl Metrics {
             m.refused_messages.clone(),
         );
         registry.register("accept_errors", "TCP accepts that failed", m.accept_errors.clone());
+        registry.register(
+            "accept_pauses",
+            "Times that connections had to wait before they were accepted, by reason",
+            m.accept_pauses.clone(),
+        );
+        registry.register(
+            "refused_connections",
+            "Connections turned away, by reason",
+            m.refused_connections.clone(),
+        );
+        registry.register(
+            "handshakes",
+            "Connections that have not said hello, or that are no WebSockets",
+            m.handshakes.clone(),
+        );
+        registry.register_with_unit(
+            "memory",
+            "Memory of this process, and the kernel's for its sockets",
+            Unit::Bytes,
+            m.memory.clone(),
+        );
         m
     }
 }

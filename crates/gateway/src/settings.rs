@@ -6,6 +6,7 @@
 //! What holds between settings is checked at the end (`settings/rules.rs`).
 //! Nothing here binds, connects or logs, and only [`Settings::load`] reads the process's own state.
 
+mod admission;
 mod flags;
 mod outbound_url;
 mod rules;
@@ -20,6 +21,9 @@ use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::time::Duration;
 
+pub use admission::{
+    AddressHeader, Admission, MemoryLimit, Networks, Origins, Proxies, SessionsOver,
+};
 pub use flags::{Command, LogFormat};
 pub use outbound_url::OutboundUrl;
 use presence::store::redis::TlsFiles;
@@ -32,7 +36,7 @@ pub struct Settings {
     pub listen: SocketAddr,
     /// What encrypts connections; without it they are not encrypted here.
     pub tls: Option<CertificateFiles>,
-    /// The most sockets at one time; more are turned away with 1013.
+    /// The most sockets at one time; more are turned away with HTTP 503.
     pub max_connections: u32,
     /// Where presence is kept.
     pub store: Store,
@@ -64,8 +68,10 @@ pub struct Settings {
     pub max_frame_bytes: usize,
     /// The most users that one session may watch.
     pub max_watch: u32,
-    /// The most messages a second of one connection, Pings included; four seconds' worth may come at once.
+    /// The most frames a second of one connection, Pings and fragments included; four seconds' worth may come at once.
     pub message_rate: u32,
+    /// Who comes in, how many, and as whom.
+    pub admission: Admission,
     /// How long SIGTERM takes to move clients elsewhere before the process ends; may be zero.
     pub drain: Duration,
     /// How log lines look.
@@ -188,7 +194,7 @@ impl Settings {
     /// What a start-up message may show, in reading order; no secret is in it.
     pub fn summary(&self) -> Vec<(&'static str, String)> {
         let duration = |d: Duration| humantime::format_duration(d).to_string();
-        vec![
+        let mut lines = vec![
             ("listen", self.listen.to_string()),
             ("tls", if self.tls.is_some() { "on" } else { "off" }.to_owned()),
             ("store", self.store.to_string()),
@@ -209,7 +215,9 @@ impl Settings {
             ("max_frame_bytes", self.max_frame_bytes.to_string()),
             ("log", self.log.clone()),
             ("dev", self.dev.to_string()),
-        ]
+        ];
+        lines.extend(self.admission.summary());
+        lines
     }
 }
 

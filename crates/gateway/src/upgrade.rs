@@ -3,6 +3,9 @@
 //! The socket goes on in a task of its own, so that the HTTP connection and the handshake, which are larger than all
 //! that a silent session needs, are given back before the first frame.
 
+use std::sync::Arc;
+
+use axum::Extension;
 use axum::body::Body;
 use axum::extract::{Request, State};
 use axum::http::{HeaderMap, HeaderValue, StatusCode, header};
@@ -13,9 +16,10 @@ use presence_protocol::{Format, Negotiated, negotiate};
 use tokio_tungstenite::tungstenite::handshake::server::create_response_with_body;
 use tracing::debug;
 
+use crate::admission::{Handshake, Seat, refuse};
 use crate::app::SharedApp;
 use crate::auth::{AuthError, Identity, PEER_MESSAGE};
-use crate::connection::{self, Wire};
+use crate::connection::{self, Newcomer, Wire};
 use crate::socket::Socket;
 
 const TRY_AGAIN: &str = "tokens cannot be checked now: try again later\n";
@@ -23,10 +27,15 @@ const TRY_AGAIN: &str = "tokens cannot be checked now: try again later\n";
 const SEND_BEARER: &str = "send the token as 'Authorization: Bearer <token>'\n";
 
 /// `GET /ws`
-pub(crate) async fn upgrade(State(app): State<SharedApp>, mut request: Request) -> Response {
-    if app.presence.is_draining() {
-        return (StatusCode::SERVICE_UNAVAILABLE, "this gateway is draining\n").into_response();
-    }
+pub(crate) async fn upgrade(
+    State(app): State<SharedApp>,
+    Extension(handshake): Extension<Arc<Handshake>>,
+    mut request: Request,
+) -> Response {
+    let seat = match handshake.seat(request.headers()) {
+        Ok(seat) => seat,
+        Err(refusal) => return refuse(&app, refusal),
+    };
     let response = match create_response_with_body(&request, Body::empty) {
         Ok(response) => response,
         Err(error) => return not_a_handshake(&error.to_string()),
@@ -40,7 +49,8 @@ pub(crate) async fn upgrade(State(app): State<SharedApp>, mut request: Request) 
         Err(refusal) => return refusal.into_response(),
     };
     let on_upgrade = hyper::upgrade::on(&mut request);
-    tokio::spawn(start(app, on_upgrade, negotiated.format, identity));
+    let newcomer = Box::new(Newcomer { identity, handshake });
+    tokio::spawn(start(seat, on_upgrade, negotiated.format, newcomer));
     accept(response, &negotiated)
 }
 
@@ -52,14 +62,9 @@ fn accept(mut response: Response, negotiated: &Negotiated) -> Response {
     response
 }
 
-async fn start(
-    app: SharedApp,
-    on_upgrade: OnUpgrade,
-    format: Format,
-    identity: Option<Box<Identity>>,
-) {
+async fn start(seat: Seat, on_upgrade: OnUpgrade, format: Format, newcomer: Box<Newcomer>) {
     if let Some(wire) = wire(on_upgrade, format).await {
-        tokio::spawn(connection::run(wire, app, identity));
+        tokio::spawn(connection::run(wire, seat, newcomer));
     }
 }
 
@@ -85,7 +90,7 @@ fn offered(headers: &HeaderMap) -> Option<String> {
 async fn bearer(
     app: &SharedApp,
     headers: &HeaderMap,
-) -> Result<Option<Box<Identity>>, (StatusCode, &'static str)> {
+) -> Result<Option<Identity>, (StatusCode, &'static str)> {
     let Some(value) = headers.get(header::AUTHORIZATION) else { return Ok(None) };
     if !app.authenticator.wants_token() {
         return Ok(None);
@@ -95,7 +100,7 @@ async fn bearer(
         Some(token) => app.authenticator.admit(token).await,
         None => Err(AuthError::NoToken),
     };
-    identity.map(|identity| Some(Box::new(identity))).map_err(|error| {
+    identity.map(Some).map_err(|error| {
         app.refused(&error);
         match error {
             AuthError::KeysOutOfReach => (StatusCode::SERVICE_UNAVAILABLE, TRY_AGAIN),

@@ -16,8 +16,12 @@ mod http;
 mod key_server;
 #[path = "integration/observer.rs"]
 mod observer;
+#[path = "integration/peace.rs"]
+mod peace;
 #[path = "integration/process.rs"]
 mod process;
+#[path = "integration/raw.rs"]
+mod raw;
 #[path = "integration/tokens.rs"]
 mod tokens;
 
@@ -41,6 +45,8 @@ mod failovers;
 mod gateway_faults;
 #[path = "integration/hostile.rs"]
 mod hostile;
+#[path = "integration/hostile_crowds.rs"]
+mod hostile_crowds;
 #[path = "integration/invisible.rs"]
 mod invisible;
 #[path = "integration/key_file.rs"]
@@ -49,10 +55,18 @@ mod key_file;
 mod key_url;
 #[path = "integration/lateness.rs"]
 mod lateness;
+#[path = "integration/limits.rs"]
+mod limits;
+#[path = "integration/limits_of_http.rs"]
+mod limits_of_http;
+#[path = "integration/limits_of_memory.rs"]
+mod limits_of_memory;
 #[path = "integration/outages.rs"]
 mod outages;
 #[path = "integration/presence.rs"]
 mod presence;
+#[path = "integration/proxies.rs"]
+mod proxies;
 #[path = "integration/redis_away.rs"]
 mod redis_away;
 #[path = "integration/redis_link.rs"]
@@ -65,9 +79,9 @@ mod rust_client;
 mod snapshots;
 #[path = "integration/start.rs"]
 mod start;
-#[path = "integration/token_table.rs"]
-mod token_table;
 #[path = "integration/tls.rs"]
 mod tls;
+#[path = "integration/token_table.rs"]
+mod token_table;
 #[path = "integration/upgrade.rs"]
 mod upgrade;

@@ -15,9 +15,31 @@ pub struct Config {
     pub last_seen: Duration,
     /// The longest watch list of one session.
     pub watch_len_max: usize,
+    /// How many bytes of answers may wait for a client that does not read.
+    pub unsent_bytes_max: usize,
+    /// How many sessions a user may have here.
+    pub sessions: SessionLimit,
     /// The pause between slow background sweeps, which compare all watched users with the store: 250 a second, where there
     /// are more than one batch of them.
     pub sweep: Duration,
+}
+
+/// How many sessions a user may have on one gateway, and what becomes of one more. No gateway knows of the others' sessions.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct SessionLimit {
+    /// The most; at least 1.
+    pub max: usize,
+    /// What becomes of one more.
+    pub over: Over,
+}
+
+/// What becomes of a session too many.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Over {
+    /// It comes in, and the user's oldest session is closed for it.
+    OldestGivesWay,
+    /// It does not come in.
+    NewestIsRefused,
 }
 
 impl Config {
@@ -40,6 +62,8 @@ impl Default for Config {
             grace: Duration::from_secs(3),
             last_seen: Duration::from_hours(30 * 24),
             watch_len_max: 1000,
+            unsent_bytes_max: 1 << 20,
+            sessions: SessionLimit { max: 100, over: Over::OldestGivesWay },
             sweep: Duration::from_mins(1),
         }
     }

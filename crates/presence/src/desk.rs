@@ -3,24 +3,28 @@
 //! What is known here is answered at once. Where the store must be asked, a short task does it, so that the session's
 //! own task goes on hearing its client; what the client asks meanwhile waits in a short queue.
 
+mod answers;
+
 use std::collections::{HashMap, VecDeque};
 use std::sync::Arc;
 
 use bytes::Bytes;
 use parking_lot::Mutex;
-use presence_protocol::{
-    ErrorCode, ErrorMessage, GatewayMessage, RequestId, UserId, UserState, encode_gateway,
-    encode_state, snapshot_frame,
-};
+use presence_protocol::{ErrorCode, RequestId, UserId, UserState, encode_state, snapshot_frame};
 use tracing::debug;
 
 use crate::engine::Core;
 use crate::outbox::{ConnId, Outbox};
 use crate::store::Standing;
 use crate::watch::UserRef;
+pub(crate) use answers::answer;
+use answers::{refuse, refuse_busy, refuse_long};
 
 /// The most requests that may wait for an earlier one of the same session.
 const QUEUE_LEN_MAX: usize = 16;
+
+/// All that wait may name so many times as many users as one may: clients keep no more requests under way.
+const QUEUE_USERS_FACTOR: usize = 4;
 
 /// What a client asks for.
 #[derive(Debug)]
@@ -46,6 +50,14 @@ pub enum Request {
     },
 }
 
+impl Request {
+    fn users(&self) -> &[UserId] {
+        let (Self::Watch { users, .. } | Self::Unwatch { users } | Self::Query { users, .. }) =
+            self;
+        users
+    }
+}
+
 /// The requests of one session that wait for the one that is being answered; none when none is.
 pub(crate) type Queue = Mutex<Option<Box<VecDeque<Request>>>>;
 
@@ -67,13 +79,19 @@ enum Open {
 
 /// Answers a request, now or later.
 pub(crate) fn take(core: &Arc<Core>, outbox: &Arc<Outbox>, conn: ConnId, request: Request) {
+    let max = core.config.watch_len_max;
+    if request.users().len() > max {
+        return refuse_long(core, outbox, request);
+    }
     let mut queue = outbox.requests.lock();
     if let Some(waiting) = queue.as_mut() {
-        if waiting.len() < QUEUE_LEN_MAX {
+        let named: usize = waiting.iter().map(|waiting| waiting.users().len()).sum();
+        let fits = named + request.users().len() <= max * QUEUE_USERS_FACTOR;
+        if fits && waiting.len() < QUEUE_LEN_MAX {
             waiting.push_back(request);
         } else {
             drop(queue);
-            refuse_busy(outbox, request);
+            refuse_busy(core, outbox, request);
         }
         return;
     }
@@ -118,18 +136,13 @@ fn begin_watch(
     users: &[UserId],
     id: Option<RequestId>,
 ) -> Option<Open> {
-    let max = core.config.watch_len_max;
-    if users.len() > max {
-        let message = format!("watch: at most {max} users at a time, {} were named", users.len());
-        refuse(outbox, ErrorCode::TooManyWatches, message, id);
-        return None;
-    }
     let enlisted = outbox.edit_watching(|watching| enlist(core, conn, watching, users));
     let (asked, unknown) = match enlisted {
         Ok(Some(enlisted)) => enlisted,
         Ok(None) => {
+            let max = core.config.watch_len_max;
             let message = format!("watch: a watch list holds at most {max} users, none was added");
-            refuse(outbox, ErrorCode::TooManyWatches, message, id);
+            refuse(core, outbox, ErrorCode::TooManyWatches, message, id);
             return None;
         }
         Err(_ended) => return None,
@@ -216,13 +229,6 @@ fn begin_query(
     users: Vec<UserId>,
     id: Option<RequestId>,
 ) -> Option<Open> {
-    let max = core.config.watch_len_max;
-    if users.len() > max {
-        let message =
-            format!("query: at most {max} users at a time, {} were asked for", users.len());
-        refuse(outbox, ErrorCode::TooManyWatches, message, id);
-        return None;
-    }
     let known: Vec<_> = users.iter().map(|user| core.table.state(user)).collect();
     let unknown = users.iter().zip(&known).filter(|(_, known)| known.is_none());
     let unknown = unknown.map(|(user, _)| user.clone()).collect();
@@ -251,7 +257,7 @@ async fn finish(core: &Core, outbox: &Outbox, conn: ConnId, open: Open) {
 fn refuse_unread(core: &Core, outbox: &Outbox, conn: ConnId, open: Open) {
     let message = "the store is out of reach; users that you watch stay watched, and their states follow when it is back";
     let (Open::Watch { id, .. } | Open::Query { id, .. }) = &open;
-    refuse(outbox, ErrorCode::StoreUnavailable, message.to_owned(), id.clone());
+    refuse(core, outbox, ErrorCode::StoreUnavailable, message.to_owned(), id.clone());
     if let Open::Watch { asked, .. } = open {
         for user in &asked {
             outbox.mark(*user);
@@ -263,7 +269,7 @@ fn refuse_unread(core: &Core, outbox: &Outbox, conn: ConnId, open: Open) {
 }
 
 fn answer_watch(core: &Core, outbox: &Outbox, asked: &[UserRef], id: Option<&RequestId>) {
-    outbox.reply_with(asked, || {
+    answer(core, outbox, asked, || {
         let fragment = |user: &UserRef| core.table.fragment(*user, outbox.format);
         let fragments: Vec<Bytes> = asked.iter().filter_map(fragment).collect();
         snapshot_frame(outbox.format, id, &fragments)
@@ -279,23 +285,9 @@ fn answer_query(core: &Core, outbox: &Outbox, open: Open, standings: &[Standing]
         let state = latest.or_else(|| Some(read.get(&user)?.shown().to_state(user.clone())));
         state.or(known).unwrap_or_else(|| UserState::never_seen(user))
     };
-    outbox.reply_with(&[], || {
+    answer(core, outbox, &[], || {
         let states = asked.into_iter().zip(known).map(state);
         let fragments: Vec<Bytes> = states.map(|s| encode_state(outbox.format, &s)).collect();
         snapshot_frame(outbox.format, id.as_ref(), &fragments)
     });
-}
-
-fn refuse_busy(outbox: &Outbox, request: Request) {
-    let id = match request {
-        Request::Watch { id, .. } | Request::Query { id, .. } => id,
-        Request::Unwatch { .. } => None,
-    };
-    let message = format!("at most {QUEUE_LEN_MAX} requests may wait for an answer");
-    refuse(outbox, ErrorCode::RateLimited, message, id);
-}
-
-fn refuse(outbox: &Outbox, code: ErrorCode, message: String, id: Option<RequestId>) {
-    let error = ErrorMessage { code, message, id, users: Vec::new() };
-    outbox.reply(encode_gateway(outbox.format, &GatewayMessage::Error(error)));
 }

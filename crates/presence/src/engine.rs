@@ -19,9 +19,9 @@ use crate::metrics::Metrics;
 use crate::outbox::{ConnId, Outbox, Outboxes};
 use crate::reads::{self, Reads};
 use crate::reconcile::{self, Reconciler};
-use crate::roster::{Effect, Roster};
+use crate::roster::{Effect, Joined, Roster};
 use crate::rounds::Rounds;
-use crate::session::Session;
+use crate::session::{Session, TooManySessions};
 use crate::store::{Cause, Opened, Store, StoreError};
 use crate::strain::Strain;
 use crate::unanswered::{self, Unanswered};
@@ -110,8 +110,8 @@ impl Presence {
         Self { core }
     }
 
-    /// A user signs in: the session is online from now on.
-    pub fn join(&self, joining: Joining) -> Session {
+    /// A user signs in: the session is online from now on, unless the user has too many and the newest is refused.
+    pub fn join(&self, joining: Joining) -> Result<Session, TooManySessions> {
         self.core.join(joining)
     }
 
@@ -181,21 +181,31 @@ impl Drop for Presence {
 }
 
 impl Core {
-    fn join(self: &Arc<Self>, joining: Joining) -> Session {
+    fn join(self: &Arc<Self>, joining: Joining) -> Result<Session, TooManySessions> {
         let Joining { user, device, status, format } = joining;
         let now = self.clock.now();
         let outbox = Arc::new(Outbox::new(user, format, now));
         let conn = self.outboxes.insert(outbox.clone());
-        self.wheel.visit_at(conn, &outbox, now, now.after(wheel::silence_max(&self.config)));
-        if self.roster.join(&outbox.user, conn, device, status, self.clock.real())
-            == Effect::Changed
-        {
-            self.claims.push(outbox.user.clone(), Cause::Joined, now, now);
+        let (limit, real) = (self.config.sessions, self.clock.real());
+        match self.roster.join(&outbox.user, conn, (device, status), limit, real) {
+            Joined::Refused => {
+                self.outboxes.remove(conn);
+                return Err(TooManySessions);
+            }
+            Joined::In { effect, instead_of } => {
+                if effect == Effect::Changed {
+                    self.claims.push(outbox.user.clone(), Cause::Joined, now, now);
+                }
+                if let Some(old) = instead_of.and_then(|conn| self.outboxes.get(conn)) {
+                    old.close(CloseReason::Replaced);
+                }
+            }
         }
+        self.wheel.visit_at(conn, &outbox, now, now.after(wheel::silence_max(&self.config)));
         if self.health.degraded_since().is_some() {
             outbox.tell_health();
         }
-        Session::new(self.clone(), outbox, conn)
+        Ok(Session::new(self.clone(), outbox, conn))
     }
 
     pub(crate) fn set_status(&self, outbox: &Outbox, conn: ConnId, status: Status) {

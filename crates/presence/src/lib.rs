@@ -38,7 +38,7 @@ mod outbox;
 mod rounds;
 mod watch;
 
-pub use config::Config;
+pub use config::{Config, Over, SessionLimit};
 pub use engine::{Joining, Presence};
 pub use metrics::Metrics;
-pub use session::{Request, Session, Work};
+pub use session::{Request, Session, TooManySessions, Work};

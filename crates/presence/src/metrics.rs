@@ -39,6 +39,7 @@ pub struct Metrics {
     pub(crate) flaps_hidden: Counter,
     pub(crate) reconciled: Counter,
     pub(crate) pushes: Counter,
+    pub(crate) answers_dropped: Counter,
 }
 
 /// The bounds of the lateness histogram, in seconds: 1 s is promised, and milliseconds are usual.
@@ -137,6 +138,11 @@ impl Metrics {
             m.reconciled.clone(),
         );
         registry.register("pushes", "States pushed to watchers", m.pushes.clone());
+        registry.register(
+            "answers_dropped",
+            "Answers dropped since too many waited for a client that does not read",
+            m.answers_dropped.clone(),
+        );
         m
     }
 }

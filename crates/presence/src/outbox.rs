@@ -145,16 +145,18 @@ impl Outbox {
         self.wake_after(|inner| inner.in_round = false);
     }
 
-    /// An answer, which is dropped when too many wait already.
-    pub(crate) fn reply(&self, frame: Bytes) {
-        self.reply_with(&[], || frame);
-    }
-
     /// An answer that carries the latest state of these users, so that they need not be pushed as well. When too many
-    /// answers wait already it is dropped, and they are pushed after all.
-    pub(crate) fn reply_with(&self, covered: &[UserRef], encode: impl FnOnce() -> Bytes) {
+    /// answers wait already, or `bytes_max` of them, it is dropped, and they are pushed after all: false.
+    pub(crate) fn reply_with(
+        &self,
+        bytes_max: usize,
+        covered: &[UserRef],
+        encode: impl FnOnce() -> Bytes,
+    ) -> bool {
+        let mut has_room = true;
         self.wake_after(|inner| {
-            if inner.has_room() {
+            has_room = inner.has_room(bytes_max);
+            if has_room {
                 inner.cover(covered);
                 inner.replies.push_back(encode());
             } else {
@@ -163,6 +165,7 @@ impl Outbox {
                 }
             }
         });
+        has_room
     }
 
     /// Changes the watch list, unless the session has ended. Holds this session's lock and no other's.

@@ -14,6 +14,7 @@ use presence_protocol::{Device, Show, Status, UserId};
 use smallvec::SmallVec;
 
 use crate::clock::Tick;
+use crate::config::{Over, SessionLimit};
 use crate::outbox::ConnId;
 use crate::store::bucket::{BUCKETS, bucket_of};
 use crate::store::{Contribution, SetStatus};
@@ -53,29 +54,50 @@ pub(crate) enum Effect {
     Unchanged,
 }
 
+/// What became of a session that wanted to begin.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Joined {
+    /// It is in; the other one, if any, is no session of the user any more, and must be told.
+    In { effect: Effect, instead_of: Option<ConnId> },
+    /// The user has as many as may be.
+    Refused,
+}
+
 impl Roster {
     pub(crate) fn new() -> Self {
         Self { buckets: (0..BUCKETS).map(|_| Mutex::default()).collect() }
     }
 
-    /// A session begins.
+    /// A session begins, unless the user has too many.
     pub(crate) fn join(
         &self,
         user: &UserId,
         conn: ConnId,
-        device: Option<Device>,
-        status: Option<Status>,
+        (device, status): (Option<Device>, Option<Status>),
+        limit: SessionLimit,
         now: Tick,
-    ) -> Effect {
+    ) -> Joined {
         let status = status.map(|status| Box::new(LocalStatus { status, set_at: now }));
         let session = LocalSession { conn, device, status };
         let mut bucket = self.bucket(user);
-        if let Some(local) = bucket.get_mut(user) {
-            return local.change(now, |sessions| sessions.push(session));
+        let Some(local) = bucket.get_mut(user) else {
+            let sessions = SmallVec::from_iter([session]);
+            bucket.insert(user.clone(), LocalUser { sessions, visible_since: now });
+            return Joined::In { effect: Effect::Changed, instead_of: None };
+        };
+        let is_full = local.sessions.len() >= limit.max;
+        if is_full && limit.over == Over::NewestIsRefused {
+            return Joined::Refused;
         }
-        let sessions = SmallVec::from_iter([session]);
-        bucket.insert(user.clone(), LocalUser { sessions, visible_since: now });
-        Effect::Changed
+        let mut instead_of = None;
+        let effect = local.change(now, |sessions| {
+            if is_full {
+                // They are in the order in which they came.
+                instead_of = Some(sessions.remove(0).conn);
+            }
+            sessions.push(session);
+        });
+        Joined::In { effect, instead_of }
     }
 
     /// A session says how it wants its user shown.

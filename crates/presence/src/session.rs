@@ -8,6 +8,7 @@ use bytes::Bytes;
 use presence_protocol::{
     CloseReason, ErrorMessage, GatewayMessage, SessionId, Status, UserId, Welcome, encode_gateway,
 };
+use thiserror::Error;
 
 use crate::desk;
 pub use crate::desk::Request;
@@ -22,6 +23,11 @@ pub struct Session {
     outbox: Arc<Outbox>,
     conn: ConnId,
 }
+
+/// A user has as many sessions on this gateway as may be.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Error)]
+#[error("the user has as many sessions here as may be")]
+pub struct TooManySessions;
 
 /// What a session's task is to do next for its client.
 #[derive(Debug)]
@@ -66,7 +72,7 @@ impl Session {
 
     /// Puts a frame in line with the answers that [`Session::poll_work`] hands out.
     pub fn send(&self, frame: Bytes) {
-        self.outbox.reply(frame);
+        desk::answer(&self.core, &self.outbox, &[], || frame);
     }
 
     /// Asks for users' states. The answer comes by [`Session::poll_work`], in the order of the requests.
@@ -86,7 +92,7 @@ impl Session {
 
     /// A message of the client could not be taken: it is told why.
     pub fn refuse(&self, error: ErrorMessage) {
-        self.outbox.reply(self.encode(&GatewayMessage::Error(error)));
+        self.send(self.encode(&GatewayMessage::Error(error)));
     }
 
     /// What is to be done next for the client. Polled by one task only.

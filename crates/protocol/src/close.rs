@@ -33,6 +33,10 @@ pub enum CloseReason {
     RateLimited,
     /// 4007: disconnected by the backend.
     Disconnected,
+    /// 4008: the user has too many sessions, and this was the oldest.
+    Replaced,
+    /// 4009: the user has too many sessions already.
+    TooManySessions,
 }
 
 /// Whether, and how, a client may come back after a close.
@@ -50,7 +54,7 @@ pub enum Retry {
 
 impl CloseReason {
     /// Every reason there is, by code.
-    pub const ALL: [Self; 15] = [
+    pub const ALL: [Self; 17] = [
         Self::Bye,
         Self::GoingAway,
         Self::ProtocolError,
@@ -66,6 +70,8 @@ impl CloseReason {
         Self::TooSlow,
         Self::RateLimited,
         Self::Disconnected,
+        Self::Replaced,
+        Self::TooManySessions,
     ];
 
     /// The WebSocket close code.
@@ -86,6 +92,8 @@ impl CloseReason {
             Self::TooSlow => 4005,
             Self::RateLimited => 4006,
             Self::Disconnected => 4007,
+            Self::Replaced => 4008,
+            Self::TooManySessions => 4009,
         }
     }
 
@@ -112,6 +120,8 @@ impl CloseReason {
             Self::TooSlow => "too_slow",
             Self::RateLimited => "rate_limited",
             Self::Disconnected => "disconnected",
+            Self::Replaced => "replaced",
+            Self::TooManySessions => "too_many_sessions",
         }
     }
 
@@ -135,6 +145,12 @@ impl CloseReason {
             Self::TooSlow => "Nothing could be written for the write timeout.",
             Self::RateLimited => "Too many messages, reconnect with backoff.",
             Self::Disconnected => "Disconnected by the backend.",
+            Self::Replaced => {
+                "The user signed in elsewhere too often, and this was the oldest session."
+            }
+            Self::TooManySessions => {
+                "The user has too many sessions, reconnect with backoff and jitter."
+            }
         }
     }
 
@@ -146,11 +162,14 @@ impl CloseReason {
             | Self::WrongFrameKind
             | Self::NotUtf8
             | Self::TooLarge
-            | Self::Disconnected => Retry::No,
+            | Self::Disconnected
+            | Self::Replaced => Retry::No,
             Self::NoHello | Self::NoHeartbeat | Self::TooSlow => Retry::Yes,
-            Self::GoingAway | Self::Draining | Self::Overloaded | Self::RateLimited => {
-                Retry::AfterDelay
-            }
+            Self::GoingAway
+            | Self::Draining
+            | Self::Overloaded
+            | Self::RateLimited
+            | Self::TooManySessions => Retry::AfterDelay,
             Self::BadToken | Self::TokenExpired => Retry::WithNewToken,
         }
     }

@@ -14,7 +14,7 @@ use presence_protocol::{
     Availability, ClientMessage, CloseReason, Format, GatewayMessage, Hello, SessionId, UserId,
     UserState, Welcome, decode_client, encode_gateway,
 };
-use tokio::io::DuplexStream;
+use tokio::io::{AsyncReadExt, AsyncWriteExt, DuplexStream};
 use tokio::sync::mpsc;
 use tokio::time::timeout;
 use tokio_tungstenite::tungstenite::Message;
@@ -101,6 +101,17 @@ impl Gateway {
             Ok(response)
         };
         Socket { stream: accept_hdr_async(dialed.unwrap(), echo).await.unwrap() }
+    }
+
+    /// The next socket is answered with this instead of an upgrade.
+    pub(crate) async fn answer(&mut self, head: &str) {
+        let dialed = timeout(NEVER, self.dialed.recv()).await.expect("the client never dialed");
+        let mut stream = dialed.unwrap();
+        let mut request = Vec::new();
+        while !request.ends_with(b"\r\n\r\n") {
+            request.push(stream.read_u8().await.unwrap());
+        }
+        stream.write_all(head.as_bytes()).await.unwrap();
     }
 
     /// The next socket, signed in.

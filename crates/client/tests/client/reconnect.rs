@@ -48,6 +48,25 @@ async fn a_gateway_that_drops_every_newcomer_is_not_tried_at_once_for_ever() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn a_gateway_that_refuses_is_tried_again_when_it_says_and_not_before() {
+    let (mut gateway, options) = gateway();
+    let client = Client::connect(options);
+    let mut events = client.events();
+    gateway.answer("HTTP/1.1 503 Service Unavailable\r\nRetry-After: 7\r\n\r\n").await;
+    let refused = Instant::now();
+    let retry_after = Some(Duration::from_secs(7));
+    match events.next().await {
+        Some(Event::Disconnected { reason, .. }) => {
+            assert_eq!(reason, DisconnectReason::Refused { status: 503, retry_after });
+        }
+        other => panic!("{other:?}"),
+    }
+    gateway.welcome().await;
+    let waited = refused.elapsed();
+    assert!((7_000..8_000).contains(&waited.as_millis()), "{waited:?}");
+}
+
+#[tokio::test(start_paused = true)]
 async fn draining_is_obeyed_before_and_after_the_close() {
     let (mut gateway, mut socket, _client, mut events) = connected().await;
     let told = Instant::now();

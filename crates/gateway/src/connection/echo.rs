@@ -27,7 +27,7 @@ async fn echo_one(wire: &mut Wire) -> Result<(), End> {
         Message::Text(payload) => wire.write(Frame::message(Format::Json, payload.into()))?,
         Message::Binary(payload) => wire.write(Frame::message(Format::MsgPack, payload.into()))?,
         Message::Ping(payload) => wire.pong(payload)?,
-        Message::Pong => {}
+        Message::Pong | Message::Fragment => {}
         Message::Close(answer) => {
             wire.answer_close(answer)?;
             return Err(End::Peer);

@@ -31,6 +31,8 @@ pub(super) enum Message {
     /// To be answered by a Pong with the same payload.
     Ping(Vec<u8>),
     Pong,
+    /// A part of a message that goes on. It says nothing yet, but it is a frame like others.
+    Fragment,
     /// To be answered by a close frame with this payload. Nothing may follow it.
     Close(Vec<u8>),
 }
@@ -84,25 +86,24 @@ impl Incoming {
         self.unread.extend_from_slice(bytes);
     }
 
-    /// The next message, of at most `len_max` bytes; none when more must be read.
+    /// The next message, of at most `len_max` bytes, or a part of one; none when more must be read.
     pub(super) fn next(&mut self, len_max: usize) -> Result<Option<Message>, Violation> {
-        while let Some(frame) = self.next_frame(len_max)? {
-            let Frame { opcode, is_final, payload } = frame;
-            match opcode {
-                OpCode::Control(Control::Close) => return close(payload).map(Some),
-                OpCode::Control(Control::Ping) => return Ok(Some(Message::Ping(payload))),
-                OpCode::Control(_) => return Ok(Some(Message::Pong)),
-                OpCode::Data(data) => {
-                    let mut message = self.message_of(data)?;
-                    message.add(payload, len_max)?;
-                    if is_final {
-                        return message.finish().map(Some);
-                    }
-                    self.unfinished = Some(Box::new(message));
+        let Some(frame) = self.next_frame(len_max)? else { return Ok(None) };
+        let Frame { opcode, is_final, payload } = frame;
+        match opcode {
+            OpCode::Control(Control::Close) => close(payload).map(Some),
+            OpCode::Control(Control::Ping) => Ok(Some(Message::Ping(payload))),
+            OpCode::Control(_) => Ok(Some(Message::Pong)),
+            OpCode::Data(data) => {
+                let mut message = self.message_of(data)?;
+                message.add(payload, len_max)?;
+                if is_final {
+                    return message.finish().map(Some);
                 }
+                self.unfinished = Some(Box::new(message));
+                Ok(Some(Message::Fragment))
             }
         }
-        Ok(None)
     }
 
     fn next_frame(&mut self, len_max: usize) -> Result<Option<Frame>, Violation> {

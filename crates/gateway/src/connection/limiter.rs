@@ -1,9 +1,15 @@
-//! The rate limit of one connection: a token bucket in eight bytes.
+//! The rate limit of one connection: a token bucket in a few bytes. Every frame is a token, and a message that names many
+//! users costs some more.
 
 use std::time::Instant;
 
+use presence_protocol::ClientMessage;
+
 /// How many seconds' worth of messages may come at once.
 const BURST_S: f32 = 4.0;
+
+/// So many users in a message cost as much as one message more: about as much work.
+const USERS_PER_TOKEN: f32 = 128.0;
 
 /// After so many refusals without a pause for breath, the connection is given up.
 const STRIKES_MAX: u16 = 100;
@@ -37,6 +43,18 @@ impl Limiter {
         self.admit_at(rate, Instant::now())
     }
 
+    /// Takes what a message that was admitted costs beyond itself.
+    pub(super) fn charge(&mut self, rate: u32, message: &ClientMessage) {
+        let (ClientMessage::Watch { users, .. }
+        | ClientMessage::Unwatch { users }
+        | ClientMessage::Query { users, .. }) = message
+        else {
+            return;
+        };
+        let cost = users.len() as f32 / USERS_PER_TOKEN;
+        self.used = (self.used + cost).min(rate as f32 * BURST_S);
+    }
+
     fn admit_at(&mut self, rate: u32, now: Instant) -> Verdict {
         let rate = rate as f32;
         let passed = now.saturating_duration_since(self.last).as_secs_f32();
@@ -58,6 +76,8 @@ impl Limiter {
 mod tests {
     use std::time::Duration;
 
+    use presence_protocol::UserId;
+
     use super::*;
 
     #[test]
@@ -69,6 +89,23 @@ mod tests {
         let later = start + Duration::from_secs(1);
         let next = (0..50).filter(|_| limiter.admit_at(10, later) == Verdict::Admitted).count();
         assert_eq!(next, 10);
+    }
+
+    #[test]
+    fn a_message_that_names_many_users_costs_more_but_never_more_than_there_is() {
+        let watch =
+            |len| ClientMessage::Watch { users: vec![UserId::new("b").unwrap(); len], id: None };
+        let mut limiter = Limiter::default();
+        let now = limiter.last;
+        let admitted = (0..100).filter(|_| {
+            let admitted = limiter.admit_at(10, now) == Verdict::Admitted;
+            limiter.charge(10, &watch(384));
+            admitted
+        });
+        assert_eq!(admitted.count(), 10, "each costs 4 of 40");
+        limiter.charge(10, &watch(100_000));
+        assert_eq!(limiter.admit_at(10, now + Duration::from_secs(1)), Verdict::Admitted);
+        limiter.charge(10, &ClientMessage::Heartbeat);
     }
 
     #[test]

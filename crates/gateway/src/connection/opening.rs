@@ -1,6 +1,7 @@
 //! Opening: the first message must be a `hello` that proves who the user is, and must come in time.
 
 use std::future::poll_fn;
+use std::sync::Arc;
 use std::time::SystemTime;
 
 use presence::{Joining, Session};
@@ -12,9 +13,19 @@ use tokio::time::timeout;
 
 use super::End;
 use super::incoming::Message;
+use super::limiter::{Limiter, Verdict};
 use super::wire::Wire;
+use crate::admission::Handshake;
 use crate::app::SharedApp;
 use crate::auth::{AuthError, Identity, Permission};
+
+/// What is known of a client before its `hello`.
+pub(crate) struct Newcomer {
+    /// Who it is, where the request said so.
+    pub(crate) identity: Option<Identity>,
+    /// Until it has said `hello`.
+    pub(crate) handshake: Arc<Handshake>,
+}
 
 /// A session that has just begun.
 pub(super) struct Opened {
@@ -27,19 +38,25 @@ pub(super) struct Opened {
 pub(super) async fn open(
     wire: &mut Wire,
     app: &SharedApp,
-    identity: Option<Box<Identity>>,
+    newcomer: Newcomer,
 ) -> Result<Opened, End> {
-    let hello = timeout(app.settings.hello_timeout, hello(wire, app)).await;
+    let Newcomer { identity, handshake: _until_the_end_of_this } = newcomer;
+    let time = app.admission.patience(app.settings.hello_timeout);
+    let hello = timeout(time, hello(wire, app)).await;
     let hello = hello.map_err(|_too_late| End::Close(CloseReason::NoHello))??;
-    let identity = identify(app, &hello, identity.map(|proven| *proven)).await?;
+    let identity = identify(app, &hello, identity).await?;
     if app.presence.is_draining() {
         return Err(End::Close(CloseReason::Draining));
+    }
+    if app.admission.is_short_of_memory() {
+        return Err(End::Close(CloseReason::Overloaded));
     }
     let status = initial_status(&hello);
     let Hello { device, .. } = hello;
     let user = identity.user.clone();
     let format = wire.format();
     let session = app.presence.join(Joining { user, device, status, format });
+    let session = session.map_err(|_too_many| End::Close(CloseReason::TooManySessions))?;
     set_expiry(&session, &identity);
     Ok(Opened { session, number: app.next_session_number(), may_watch: identity.may_watch })
 }
@@ -74,8 +91,9 @@ pub(super) fn set_expiry(session: &Session, identity: &Identity) {
 /// time that is left; another message ends it.
 async fn hello(wire: &mut Wire, app: &SharedApp) -> Result<Hello, End> {
     let asks_token = app.authenticator.wants_token();
+    let mut limiter = Limiter::default();
     loop {
-        let payload = next_payload(wire, app).await?;
+        let payload = next_payload(wire, app, &mut limiter).await?;
         let refused = match decode_client(wire.format(), &payload) {
             Ok(ClientMessage::Hello(hello)) => {
                 if asks_token || hello.user.is_some() || hello.token.is_some() {
@@ -95,9 +113,17 @@ async fn hello(wire: &mut Wire, app: &SharedApp) -> Result<Hello, End> {
 }
 
 /// The next message but Pings, which are answered.
-async fn next_payload(wire: &mut Wire, app: &SharedApp) -> Result<Vec<u8>, End> {
+async fn next_payload(
+    wire: &mut Wire,
+    app: &SharedApp,
+    limiter: &mut Limiter,
+) -> Result<Vec<u8>, End> {
     loop {
         let message = poll_fn(|cx| wire.poll_message(cx, app.settings.max_frame_bytes)).await?;
+        // Whoever is not known yet is not told first.
+        if limiter.admit(app.settings.message_rate) != Verdict::Admitted {
+            return Err(End::Close(CloseReason::RateLimited));
+        }
         match (message, wire.format()) {
             (Message::Text(payload), Format::Json)
             | (Message::Binary(payload), Format::MsgPack) => {
@@ -110,7 +136,7 @@ async fn next_payload(wire: &mut Wire, app: &SharedApp) -> Result<Vec<u8>, End> 
                 wire.pong(payload)?;
                 poll_fn(|cx| wire.poll_flush(cx)).await?;
             }
-            (Message::Pong, _) => {}
+            (Message::Pong | Message::Fragment, _) => {}
             (Message::Close(answer), _) => {
                 wire.answer_close(answer)?;
                 return Err(End::Peer);

@@ -16,6 +16,9 @@ use crate::app::SharedApp;
 /// The most users that one bulk look-up may ask for.
 const QUERY_LEN_MAX: usize = 10_000;
 
+/// Room for as many of the longest ids, quoted.
+pub(crate) const BODY_LEN_MAX: usize = 2 << 20;
+
 /// Proof that a request carried the API key.
 pub(crate) struct Backend;
 

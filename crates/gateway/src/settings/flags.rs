@@ -5,6 +5,8 @@
 //! read the process's environment even in tests, and parsers that refuse a secret, since clap
 //! quotes what it refuses.
 
+mod admission;
+
 use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::time::Duration;
@@ -14,6 +16,7 @@ use clap::{ArgAction, CommandFactory, Parser, Subcommand, ValueEnum};
 use presence_protocol::UserId;
 
 use super::values::{self, Secret};
+pub(super) use admission::AdmissionFlags;
 
 const SOURCES: &str = "\
 Every setting is also an environment variable and a key of the TOML file: --redis-url is
@@ -167,7 +170,7 @@ pub(super) struct Flags {
     #[arg(default_value = "1000", value_parser = clap::value_parser!(u32).range(1..=100_000))]
     pub(super) max_watch: u32,
 
-    /// Handle at most this many messages a second of one connection
+    /// Handle at most this many frames a second of one connection
     #[arg(long, value_name = "COUNT", help_heading = "Limits")]
     #[arg(default_value = "50", value_parser = clap::value_parser!(u32).range(1..=100_000))]
     pub(super) message_rate: u32,
@@ -186,6 +189,9 @@ pub(super) struct Flags {
     #[arg(long, value_name = "DURATION", help_heading = "Limits")]
     #[arg(default_value = "10s", value_parser = values::positive_duration)]
     pub(super) write_timeout: Duration,
+
+    #[command(flatten)]
+    pub(super) admission: AdmissionFlags,
 
     /// Take this long to move clients elsewhere on SIGTERM
     #[arg(long, value_name = "DURATION", help_heading = "Operation")]

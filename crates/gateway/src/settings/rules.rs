@@ -10,7 +10,7 @@ use std::time::Duration;
 use presence::store::redis::{ClientFiles, TlsFiles};
 
 use super::flags::{Flags, StoreKind};
-use super::{Auth, CertificateFiles, RedisUrl, Secret, Settings, Store};
+use super::{Admission, Auth, CertificateFiles, RedisUrl, Secret, Settings, Store};
 use access::auth;
 
 /// A client, its network and Redis need this much to keep up with heartbeats.
@@ -25,6 +25,7 @@ pub(super) fn resolve(flags: Flags) -> Result<Settings, String> {
     check_reach(&flags, &auth)?;
     check_api_key(flags.api_key.as_ref())?;
     let tls = pair(("tls_cert_file", &flags.tls_cert_file), ("tls_key_file", &flags.tls_key_file))?;
+    let admission = Admission::resolve(flags.admission)?;
     Ok(Settings {
         listen: flags.listen,
         tls: tls.map(|(cert, key)| CertificateFiles { cert, key }),
@@ -45,6 +46,7 @@ pub(super) fn resolve(flags: Flags) -> Result<Settings, String> {
         max_frame_bytes: flags.max_frame_bytes,
         max_watch: flags.max_watch,
         message_rate: flags.message_rate,
+        admission,
         drain: flags.drain,
         log_format: flags.log_format,
         log: flags.log,

@@ -1,6 +1,7 @@
 //! Where a setting comes from. No test touches the real environment.
 
 mod access;
+mod admission;
 mod refusals;
 mod secrets;
 

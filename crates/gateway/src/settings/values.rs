@@ -191,11 +191,16 @@ pub(super) fn leeway(text: &str) -> Result<Duration, String> {
     }
 }
 
-pub(super) fn frame_bytes(text: &str) -> Result<usize, String> {
-    let units = [("KiB", 1 << 10), ("MiB", 1 << 20)];
+/// A number of bytes, such as 65536, 64KiB, 1MiB or 2GiB.
+pub(super) fn bytes(text: &str) -> Option<u64> {
+    let units = [("KiB", 1 << 10), ("MiB", 1 << 20), ("GiB", 1 << 30)];
     let unit = units.iter().find_map(|(name, size)| Some((text.strip_suffix(name)?, *size)));
     let (number, unit) = unit.unwrap_or((text, 1));
-    let bytes = number.trim_end().parse::<usize>().ok().and_then(|n| n.checked_mul(unit));
+    number.trim_end().parse::<u64>().ok()?.checked_mul(unit)
+}
+
+pub(super) fn frame_bytes(text: &str) -> Result<usize, String> {
+    let bytes = bytes(text).map(|bytes| bytes as usize);
     bytes.filter(|bytes| (FRAME_BYTES_MIN..=FRAME_BYTES_MAX).contains(bytes)).ok_or_else(|| {
         "it must be a size from 1KiB to 16MiB, such as 65536, 64KiB or 1MiB".to_owned()
     })

@@ -1,17 +1,16 @@
 //! The table of close codes: each is provoked, and counted under its label. 1001 has no cause to provoke; 4004 is with
-//! the dot, in `presence`, and 1012 in `drain`.
+//! the dot, in `presence`, 1012 in `drain`, 1013 in `limits_of_memory`, and 4008 and 4009 in `limits`.
 
 use std::net::SocketAddr;
 use std::time::Duration;
 
 use presence_protocol::{ClientMessage, ErrorCode, Format, Hello};
-use presence_testkit::eventually;
 use tokio::time::Instant;
 use tokio_tungstenite::tungstenite::Message;
 use tokio_tungstenite::tungstenite::protocol::frame::coding::{Data, OpCode};
 use tokio_tungstenite::tungstenite::protocol::frame::{Frame, FrameHeader};
 
-use crate::client::{Client, Heard, PATIENCE, user, users};
+use crate::client::{Client, Heard, user, users};
 use crate::dial::Dial;
 use crate::house::{House, Kind, OPEN, QUICK, SLOW};
 use crate::http::{metric, until_online};
@@ -101,23 +100,6 @@ async fn a_message_over_the_limit_is_closed_with_1009_whole_or_in_pieces() {
         client.send_frame(Frame::message(vec![b'x'; 1000], OpCode::Data(opcode), false));
     }
     client.expect_close(1009).await;
-}
-
-#[tokio::test]
-async fn a_socket_too_many_is_closed_with_1013_and_one_that_leaves_makes_room() {
-    let gateway = gateway(&[OPEN, "--max-connections=2"]).await;
-    let first = Client::join(gateway.here(), Format::Json, "b").await;
-    let _second = Client::join(gateway.here(), Format::Json, "c").await;
-    let mut third = Client::dial(gateway.here(), Format::Json).await;
-    third.expect_close(1013).await;
-    assert_counted(gateway.here(), "overloaded").await;
-    drop(third);
-    first.bye().await;
-    // A socket counts until both sides have closed it.
-    let one_left =
-        async || (metric(gateway.here(), "presence_connections").await == Some(1)).then_some(());
-    eventually("one socket is left", PATIENCE, one_left).await;
-    Client::join(gateway.here(), Format::Json, "d").await;
 }
 
 #[tokio::test]

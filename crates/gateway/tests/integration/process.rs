@@ -54,13 +54,15 @@ impl Process {
         times: Times,
         flags: &[&str],
     ) -> Self {
+        let redis = format!("--redis-url={}", server.url());
+        let prefix = format!("--prefix={prefix}");
+        Self::alone(times, &[&[redis.as_str(), &prefix], flags].concat()).await
+    }
+
+    /// Starts one that keeps presence itself, unless the flags say otherwise, and waits until it listens.
+    pub(crate) async fn alone(times: Times, flags: &[&str]) -> Self {
         let mut args = times.flags();
-        args.extend([
-            OPEN.to_owned(),
-            format!("--api-key={API_KEY}"),
-            format!("--redis-url={}", server.url()),
-            format!("--prefix={prefix}"),
-        ]);
+        args.extend([OPEN.to_owned(), format!("--api-key={API_KEY}")]);
         args.extend(flags.iter().map(|&flag| flag.to_owned()));
         Self::launch(args).await
     }

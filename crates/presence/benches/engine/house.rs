@@ -45,7 +45,8 @@ impl House {
 
     pub(crate) fn join(&self, user: UserId) -> Session {
         let format = Format::MsgPack;
-        self.engine.join(Joining { user, device: None, status: None, format })
+        let joining = Joining { user, device: None, status: None, format };
+        self.engine.join(joining).expect("each user comes once")
     }
 
     /// Has a session watch these users, and waits until they are known here.

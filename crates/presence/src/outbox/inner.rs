@@ -12,9 +12,8 @@ use crate::watch::UserRef;
 /// The most users that one `presence` frame carries; the rest follows in the next.
 pub(super) const USERS_PER_FRAME: usize = 256;
 
-/// The most answers that may wait for a client that does not read, and when they are too many bytes. More are dropped.
+/// The most answers that may wait for a client that does not read. More are dropped.
 pub(super) const REPLIES_LEN_MAX: usize = 32;
-const REPLIES_BYTES_MAX: usize = 1 << 20;
 
 /// What is owed, and to whom it is bound.
 #[derive(Default)]
@@ -43,9 +42,10 @@ pub(super) struct Owed {
 }
 
 impl Inner {
-    pub(super) fn has_room(&self) -> bool {
+    /// Whether one more answer may wait.
+    pub(super) fn has_room(&self, bytes_max: usize) -> bool {
         let bytes: usize = self.replies.iter().map(Bytes::len).sum();
-        self.replies.len() < REPLIES_LEN_MAX && bytes < REPLIES_BYTES_MAX
+        self.replies.len() < REPLIES_LEN_MAX && bytes < bytes_max
     }
 
     pub(super) fn take_due(&mut self, encode: impl Fn(&[UserRef]) -> Option<Bytes>) -> Option<Due> {

@@ -129,7 +129,8 @@ impl History {
         assert!(self.outbox.edit_watching(|watching| *watching = list).is_ok());
         let reply = frame(Some(self.model.answers), &users, &self.states);
         self.model.answers += 1;
-        self.outbox.reply_with(&users, || reply.clone());
+        let has_room = self.outbox.reply_with(usize::MAX, &users, || reply.clone());
+        assert_eq!(has_room, self.model.replies.len() < REPLIES_LEN_MAX);
         if self.model.replies.len() < REPLIES_LEN_MAX {
             self.model.owed.retain(|user| !users.contains(user));
             self.model.replies.push_back(reply);
@@ -208,7 +209,7 @@ impl History {
         assert_eq!(self.outbox.end(), None, "given up once, seed {}", self.seed);
         let user = self.user();
         self.outbox.mark(user);
-        self.outbox.reply(Bytes::new());
+        self.outbox.reply_with(1, &[], Bytes::new);
         self.outbox.ask_ping();
         assert_eq!(self.take(), None, "seed {}", self.seed);
         self.woken.0.store(false, Ordering::Relaxed);

@@ -6,12 +6,16 @@ use std::time::Duration;
 use fastrand::Rng;
 use presence_protocol::{Device, Show, Status, UserId};
 
-use super::{BUCKETS_PER_PART, ConnId, Effect, Roster};
+use super::{BUCKETS_PER_PART, ConnId, Effect, Joined, Roster};
 use crate::clock::Tick;
+use crate::config::{Over, SessionLimit};
 use crate::store::bucket::bucket_of;
 use crate::store::{Contribution, SetStatus};
 
 const USERS: [&str; 3] = ["bo", "cy", "di"];
+/// Few enough that it is often reached.
+const LIMIT: SessionLimit = SessionLimit { max: 4, over: Over::OldestGivesWay };
+
 const DEVICES: [Option<&str>; 3] = [None, Some("ios"), Some("web")];
 
 /// A session, in the order of joining.
@@ -77,9 +81,16 @@ fn act(random: &mut Rng, roster: &Roster, sessions: &mut Vec<Session>, now: Tick
             let status = random.bool().then_some(status);
             let conn = ConnId(now.0 as u32);
             let set = status.clone().map(|status| (now, status));
+            let of_user = || sessions.iter().filter(|session| session.user == user);
+            let oldest = (of_user().count() == LIMIT.max).then(|| of_user().next().unwrap().conn);
+            sessions.retain(|session| Some(session.conn) != oldest);
             sessions.push(Session { user, conn, device, status: set });
             let device = device.map(|label| Device::new(label).unwrap());
-            roster.join(&UserId::new(user).unwrap(), conn, device, status, now)
+            let joined =
+                roster.join(&UserId::new(user).unwrap(), conn, (device, status), LIMIT, now);
+            let Joined::In { effect, instead_of } = joined else { panic!("{joined:?}") };
+            assert_eq!(instead_of, oldest);
+            effect
         }
     }
 }
@@ -124,4 +135,18 @@ fn a_roster_amounts_to_its_sessions_and_tells_of_every_change_and_of_nothing_els
         }
         assert_eq!(roster.user_count(), 0, "seed {seed}");
     }
+}
+
+#[test]
+fn a_session_too_many_is_refused_where_the_newest_is() {
+    let roster = Roster::new();
+    let limit = SessionLimit { max: 2, over: Over::NewestIsRefused };
+    let bo = UserId::new("bo").unwrap();
+    let join = |conn| roster.join(&bo, ConnId(conn), (None, None), limit, Tick(0));
+    assert!(matches!(join(1), Joined::In { instead_of: None, .. }));
+    assert!(matches!(join(2), Joined::In { instead_of: None, .. }));
+    assert_eq!(join(3), Joined::Refused);
+    roster.leave(&bo, ConnId(1), Tick(0));
+    assert!(matches!(join(4), Joined::In { instead_of: None, .. }));
+    assert_eq!(roster.conns_of(&bo), [ConnId(2), ConnId(4)]);
 }

@@ -46,7 +46,8 @@ impl Client {
     ) -> Self {
         let device = device.map(|label| Device::new(label).expect("a device label"));
         let joining = Joining { user: user(name), device, status, format: Format::Json };
-        Self { session: presence.join(joining), view: HashMap::new(), pushed: 0 }
+        let session = presence.join(joining).expect("not too many");
+        Self { session, view: HashMap::new(), pushed: 0 }
     }
 
     pub(crate) fn watch(&self, names: &[&str]) {

@@ -39,6 +39,7 @@ fn messages(incoming: &mut Incoming) -> (Vec<Message>, Option<CloseReason>) {
     let mut messages = Vec::new();
     loop {
         match incoming.next(LEN_MAX) {
+            Ok(Some(Message::Fragment)) => {}
             Ok(Some(message)) => messages.push(message),
             Ok(None) => return (messages, None),
             Err(violation) => return (messages, Some(violation.reason)),
@@ -188,6 +189,16 @@ fn it_does_not_matter_how_the_bytes_are_cut() {
         assert_eq!(incoming.unread.capacity(), 0, "seed {seed}");
         assert!(incoming.unfinished.is_none(), "seed {seed}");
     }
+}
+
+#[test]
+fn a_part_of_a_message_is_told_as_such_even_an_empty_one() {
+    let mut incoming = Incoming::default();
+    incoming.push(&[frame(TEXT, ""), frame(CONTINUE, ""), frame(FINAL | CONTINUE, "")].concat());
+    for expected in [Message::Fragment, Message::Fragment, Message::Text(vec![])] {
+        assert_eq!(incoming.next(LEN_MAX).unwrap(), Some(expected));
+    }
+    assert_eq!(incoming.next(LEN_MAX).unwrap(), None);
 }
 
 /// The library that clients use agrees on what its frames say.

@@ -1,0 +1,57 @@
+//! Answers and refusals on their way to a client's outbox, which holds only so many.
+
+use bytes::Bytes;
+use presence_protocol::{ErrorCode, ErrorMessage, GatewayMessage, RequestId, encode_gateway};
+
+use super::{QUEUE_LEN_MAX, Request};
+use crate::engine::Core;
+use crate::outbox::Outbox;
+use crate::watch::UserRef;
+
+/// An answer that carries the latest state of these users, so that they need not be pushed as well. When too many answers
+/// wait already it is dropped, and they are pushed after all.
+pub(crate) fn answer(
+    core: &Core,
+    outbox: &Outbox,
+    covered: &[UserRef],
+    encode: impl FnOnce() -> Bytes,
+) {
+    if !outbox.reply_with(core.config.unsent_bytes_max, covered, encode) {
+        core.metrics.answers_dropped.inc();
+    }
+}
+
+/// More users than a watch list holds.
+pub(super) fn refuse_long(core: &Core, outbox: &Outbox, request: Request) {
+    let (max, named) = (core.config.watch_len_max, request.users().len());
+    let (what, id) = name(request);
+    let message = format!("{what}: at most {max} users at a time, {named} were named");
+    refuse(core, outbox, ErrorCode::TooManyWatches, message, id);
+}
+
+/// Too many requests wait, or requests that name too many users.
+pub(super) fn refuse_busy(core: &Core, outbox: &Outbox, request: Request) {
+    let message = format!(
+        "at most {QUEUE_LEN_MAX} requests may wait for an answer, and not with many users each"
+    );
+    refuse(core, outbox, ErrorCode::RateLimited, message, name(request).1);
+}
+
+pub(super) fn refuse(
+    core: &Core,
+    outbox: &Outbox,
+    why: ErrorCode,
+    message: String,
+    id: Option<RequestId>,
+) {
+    let error = ErrorMessage { code: why, message, id, users: Vec::new() };
+    answer(core, outbox, &[], || encode_gateway(outbox.format, &GatewayMessage::Error(error)));
+}
+
+fn name(request: Request) -> (&'static str, Option<RequestId>) {
+    match request {
+        Request::Watch { id, .. } => ("watch", id),
+        Request::Query { id, .. } => ("query", id),
+        Request::Unwatch { .. } => ("unwatch", None),
+    }
+}
