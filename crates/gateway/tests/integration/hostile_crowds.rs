@@ -160,9 +160,9 @@ async fn a_reader_that_never_reads_is_owed_no_more_while_a_thousand_users_churn(
 
 #[tokio::test]
 async fn storms_of_watch_and_unwatch_are_cut_off() {
-    let mut peace = Peace::new(&["--message-rate=50"]).await;
+    let mut peace = Peace::new(&["--message-rate=10"]).await;
     let addr = peace.gateway.addr;
-    // Each names so many that it costs four tokens: by the frame alone they would be let pass.
+    // Each names so many that it costs four tokens.
     let all = users(names(384));
     let watch = ClientMessage::Watch { users: all.clone(), id: None };
     let both = [watch, ClientMessage::Unwatch { users: all }];
