@@ -27,9 +27,10 @@ struct Row {
 }
 
 impl Row {
-    /// Whether HTTP carries it as it is: spaces around a header's value are not part of it.
+    /// Whether HTTP carries it as it is: spaces around a header's value are not part of it, and the whole head has 16 KiB.
     fn fits_a_header(&self) -> bool {
-        self.token.bytes().all(|byte| byte.is_ascii_graphic() || byte == b' ')
+        self.token.len() < 15 * 1024
+            && self.token.bytes().all(|byte| byte.is_ascii_graphic() || byte == b' ')
             && !self.token.is_empty()
     }
 }
