@@ -15,7 +15,8 @@
 //! - A `bye` also ends what is held back of earlier sessions. Whoever comes back after a drain, or
 //!   after its gateway was killed, takes its place again: from then on the new session is what counts
 //!   for sure.
-//! - Online is due [`PROMPT`] after the `welcome`.
+//! - Online is due [`PROMPT`] after the `welcome`; whoever is gone by then for good need not have been shown at all.
+//! - What a stopped gateway was told, or told nobody of before it was stopped, counts from when it goes on.
 //! - While a fault touches Redis, the user's gateway or the watcher's, "at the latest" is moved to
 //!   its end + [`HEAL`] + grace. "Not before" never is, with three exceptions: a gateway that was
 //!   stopped for its TTL may be taken for dead until the same time after its return; what a dead or
@@ -140,7 +141,7 @@ impl Rules {
     ) -> Timeline {
         let mut departures: Vec<Option<Departure>> =
             sessions.iter().map(|facts| self.departure(facts, faults, watcher)).collect();
-        end_holds_by_bye(sessions, &mut departures);
+        end_holds_by_bye(sessions, &mut departures, faults);
         end_places_by_return(sessions, &mut departures);
         let present = self.present(sessions, &departures, faults, watcher);
         Timeline {
@@ -190,18 +191,25 @@ impl Rules {
         }
         firm.sort_unstable_by_key(|(span, _)| span.start);
         let mut present: Vec<Presence> = Vec::new();
+        // When the last session of each ended.
+        let mut ends: Vec<Us> = Vec::new();
         for (span, facts) in firm {
-            if let Some(last) = present.last_mut().filter(|last| span.start <= last.span.end) {
+            let end = facts.end.map_or(Us::MAX, |(end, _)| end.by);
+            let last = present.last_mut().zip(ends.last_mut());
+            if let Some((last, last_end)) = last.filter(|(last, _)| span.start <= last.span.end) {
                 last.span.end = last.span.end.max(span.end);
+                *last_end = end.max(*last_end);
                 continue;
             }
             let since = span.start - RETURN_MARGIN;
             let (told, excused) = self.told(since, faults, [facts.place, watcher]);
             let span = Span { start: told, end: span.end };
             present.push(Presence { span, since, hello: facts.hello, excused });
+            ends.push(end);
         }
-        present.retain(|presence| !presence.span.is_empty());
-        present
+        let lasted = |(presence, end): &(Presence, Us)| *end > presence.span.start;
+        let present = present.into_iter().zip(ends).filter(lasted).map(|(presence, _)| presence);
+        present.filter(|presence| !presence.span.is_empty()).collect()
     }
 
     /// When a session that was welcomed at `since` is known everywhere, and whether that is late.
@@ -223,7 +231,8 @@ impl Rules {
                 end = end.min(death.from.after);
             }
         }
-        let mut spans = vec![Span { start: welcome + RETURN_MARGIN, end }];
+        let known = acted_on(faults, facts.place, welcome).saturating_add(RETURN_MARGIN);
+        let mut spans = vec![Span { start: known, end }];
         for silence in &facts.silences {
             cut(&mut spans, silence.start + self.ttl, silence.end + self.relief());
         }
@@ -236,6 +245,17 @@ impl Rules {
         spans.retain(|span| !span.is_empty());
         spans
     }
+}
+
+/// When a gateway has acted on what came at that moment, if it was not slow: one that is stopped, or was a moment later,
+/// when it goes on.
+fn acted_on(faults: &[Fault], place: Place, at: Us) -> Us {
+    let stops = faults.iter().filter(|fault| {
+        fault.kind == FaultKind::GatewayPause
+            && fault.place == Some(place)
+            && fault.from.after <= at + RETURN_MARGIN
+    });
+    stops.map(Fault::until).filter(|until| *until > at).max().unwrap_or(at)
 }
 
 fn is_at(fault: &Fault, kind: FaultKind, facts: &Facts) -> bool {

@@ -1,14 +1,19 @@
 //! What the departures of a user's sessions amount to. Pure.
 
-use crate::verify::record::{Ending, Facts, Span, Us};
-use crate::verify::truth::{Absence, Cause, Departure, Loss, RETURN_MARGIN};
+use crate::verify::record::{Ending, Facts, Fault, Span, Us};
+use crate::verify::truth::{Absence, Cause, Departure, Loss, RETURN_MARGIN, acted_on};
 
 /// A `bye` also ends what is held back of sessions that ended before it.
-pub(super) fn end_holds_by_bye(sessions: &[&Facts], departures: &mut [Option<Departure>]) {
-    for bye in sessions.iter().filter_map(|facts| facts.end) {
-        let (at, Ending::Bye) = bye else { continue };
+pub(super) fn end_holds_by_bye(
+    sessions: &[&Facts],
+    departures: &mut [Option<Departure>],
+    faults: &[Fault],
+) {
+    for signed_out in sessions {
+        let Some((at, Ending::Bye)) = signed_out.end else { continue };
+        let by = acted_on(faults, signed_out.place, at.by);
         for (facts, departure) in sessions.iter().zip(departures.iter_mut()) {
-            let ended = facts.end.is_some_and(|(end, _)| end.after <= at.by);
+            let ended = facts.end.is_some_and(|(end, _)| end.after <= by);
             if let Some(departure) = departure.as_mut().filter(|_| ended) {
                 departure.not_before = departure.not_before.min(at.after);
             }

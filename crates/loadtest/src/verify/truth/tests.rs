@@ -98,6 +98,40 @@ fn a_bye_ends_what_is_held_back_of_earlier_sessions() {
 }
 
 #[test]
+fn a_bye_to_a_stopped_gateway_ends_them_when_it_goes_on() {
+    let signed_out = session(0, Some((10_000, Ending::Bye)));
+    let closed = at_place(session(2_000, Some((10_500, Ending::Closed))), 1);
+    let sessions = [signed_out, closed];
+    let stop = fault(FaultKind::GatewayPause, Some(0), 9_000, 11_000);
+    assert_eq!(window(&sessions, &[]).0, 11_500);
+    assert_eq!(window(&sessions, &[stop]).0, 10_000);
+}
+
+#[test]
+fn whoever_comes_back_to_a_gateway_that_is_stopped_at_once_may_be_shown_offline_meanwhile() {
+    let left = session(0, Some((10_000, Ending::Closed)));
+    let back = at_place(session(10_100, None), 2);
+    let stop = fault(FaultKind::GatewayPause, Some(2), 10_112, 14_000);
+    assert_eq!(timeline(&[left.clone(), back.clone()], &[]).present.len(), 1);
+    let present = timeline(&[left, back], &[stop]).present;
+    assert_eq!(present.len(), 2, "{present:?}");
+    assert_eq!(present[0].span.end, 11_000 * MS);
+    assert!(present[1].span.start >= 14_000 * MS);
+}
+
+#[test]
+fn whoever_comes_and_goes_before_anybody_must_be_told_need_not_be_shown() {
+    let brief = session(5_000, Some((5_600, Ending::Closed)));
+    assert_eq!(timeline(&[brief], &[]).present, []);
+    let longer = session(5_000, Some((6_100, Ending::Closed)));
+    assert_eq!(timeline(&[longer], &[]).present.len(), 1);
+    // But it makes the grace of the one before longer.
+    let left = session(0, Some((10_000, Ending::Closed)));
+    let back = at_place(session(10_500, Some((10_520, Ending::Closed))), 1);
+    assert_eq!(window(&[left, back], &[]).0, 11_520);
+}
+
+#[test]
 fn who_comes_back_after_a_drain_leaves_no_place_behind() {
     let mut sent_away = session(0, Some((10_000, Ending::Cut(Some(1012)))));
     sent_away.beat_before = 9_000 * MS;
