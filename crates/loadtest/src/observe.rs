@@ -177,15 +177,20 @@ impl Answers {
 
 #[cfg(test)]
 mod tests {
+    use std::io::{Read, Write};
     use std::process::{Child, Command, Stdio};
 
     use presence_testkit::RedisServer;
 
     use super::*;
 
+    /// A process that waits for ever, and has got as far as that.
     fn idle() -> Child {
-        let shell = Command::new("cat").stdin(Stdio::piped()).stdout(Stdio::null()).spawn();
-        shell.expect("a process that waits for ever")
+        let cat = Command::new("cat").stdin(Stdio::piped()).stdout(Stdio::piped()).spawn();
+        let mut cat = cat.expect("it starts");
+        cat.stdin.as_mut().unwrap().write_all(b".").unwrap();
+        cat.stdout.as_mut().unwrap().read_exact(&mut [0]).unwrap();
+        cat
     }
 
     #[test]
