@@ -30,7 +30,8 @@ pub(crate) fn get(url: &Uri, headers: &[(&str, &str)]) -> Result<String> {
     let more = headers.iter().map(|(name, value)| format!("{name}: {value}\r\n"));
     let more: String = more.collect();
     // In HTTP/1.0 a body comes as it is, and ends with the connection.
-    write!(stream, "GET {path} HTTP/1.0\r\nHost: {host}\r\n{more}\r\n")?;
+    let request = format!("GET {path} HTTP/1.0\r\nHost: {host}\r\n{more}\r\n");
+    stream.write_all(request.as_bytes())?;
     let mut answer = String::new();
     stream.read_to_string(&mut answer)?;
     let (head, body) = answer.split_once("\r\n\r\n").context("no HTTP answer")?;
