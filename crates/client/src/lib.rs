@@ -42,5 +42,5 @@ mod socket;
 pub use client::{Client, QueryError};
 pub use event::{DisconnectReason, Event};
 pub use events::Events;
-pub use options::{Credential, Dial, Heartbeat, Options, TokenSource, Transport};
+pub use options::{Credential, Dial, GrantSource, Heartbeat, Options, TokenSource, Transport};
 pub use view::{Freshness, Known};

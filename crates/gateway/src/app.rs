@@ -1,13 +1,13 @@
 //! What all connections of one gateway share.
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
 
 use presence::Presence;
-use presence_protocol::SessionId;
+use presence_protocol::UserId;
 use prometheus_client::registry::Registry;
 
-use crate::auth::{ApiKey, Authenticator};
+use crate::auth::{ApiKeys, Authenticator};
+use crate::consent::Consent;
 use crate::metrics::Metrics;
 use crate::settings::Settings;
 
@@ -20,11 +20,12 @@ pub(crate) struct App {
     pub(crate) gateway: String,
     pub(crate) settings: Settings,
     pub(crate) authenticator: Authenticator,
-    pub(crate) api_key: Option<ApiKey>,
+    pub(crate) api_keys: ApiKeys,
+    /// Asks the app's backend who may watch whom, where it is to be asked.
+    pub(crate) consent: Option<Consent>,
     pub(crate) presence: Presence,
     pub(crate) registry: Registry,
     pub(crate) metrics: Metrics,
-    sessions_made: AtomicU64,
 }
 
 impl App {
@@ -32,29 +33,18 @@ impl App {
         gateway: String,
         settings: Settings,
         authenticator: Authenticator,
+        consent: Option<Consent>,
         presence: Presence,
         registry: Registry,
         metrics: Metrics,
     ) -> Self {
-        let api_key = settings.api_key.clone().map(ApiKey::new);
-        Self {
-            gateway,
-            settings,
-            authenticator,
-            api_key,
-            presence,
-            registry,
-            metrics,
-            sessions_made: AtomicU64::new(0),
-        }
+        let api_keys = ApiKeys::new(settings.api_keys.clone());
+        Self { gateway, settings, authenticator, api_keys, consent, presence, registry, metrics }
     }
 
-    pub(crate) fn next_session_number(&self) -> u64 {
-        self.sessions_made.fetch_add(1, Ordering::Relaxed) + 1
-    }
-
-    /// A session's id: tells an operator which gateway holds it.
-    pub(crate) fn session_id(&self, number: u64) -> SessionId {
-        SessionId::new(format!("{}-{number}", self.gateway))
+    /// Whether what let a user in counts no more: a token of an earlier second than the app's backend says.
+    pub(crate) fn is_revoked(&self, user: &UserId, issued_at_s: u64) -> bool {
+        self.authenticator.wants_token()
+            && self.presence.revoked_until(user).is_some_and(|from_s| issued_at_s < from_s)
     }
 }

@@ -5,6 +5,7 @@
 //! that it learns nothing by trying.
 
 mod api_key;
+mod grant;
 mod permission;
 mod token;
 
@@ -19,7 +20,8 @@ use thiserror::Error;
 
 use crate::settings::{Auth, Settings};
 
-pub use api_key::ApiKey;
+pub use api_key::ApiKeys;
+pub use grant::GrantError;
 pub use permission::Permission;
 pub use token::{LEEWAY, SignError, sign};
 
@@ -39,6 +41,8 @@ pub struct Identity {
     pub expires_at: Option<SystemTime>,
     /// Whom the user may watch.
     pub may_watch: Permission,
+    /// When the token was issued, in seconds since the Unix epoch; 0 when it does not say.
+    pub issued_at_s: u64,
 }
 
 /// The keys of the configuration cannot be used.
@@ -74,6 +78,12 @@ pub enum AuthError {
     /// `sub` is not a user id.
     #[error("its 'sub' is no user id: {0}")]
     BadUser(String),
+    /// It is a grant to watch users, and does not let anybody in.
+    #[error("it is a grant, and not a token to sign in with")]
+    Grant,
+    /// The user's tokens that were issued before a moment were revoked.
+    #[error("it was revoked")]
+    Revoked,
     /// A user gave a name where tokens are asked for.
     #[error("there is a name, but no token")]
     TokenRequired,
@@ -114,6 +124,11 @@ impl Authenticator {
 
     /// Verifies a token: its signature, `exp` (required), `nbf`, `aud` and `sub` (the user).
     pub fn authenticate(&self, token: &str) -> Result<Identity, AuthError> {
+        let identity = self.verify(token)?;
+        if grant::is_grant(token) { Err(AuthError::Grant) } else { Ok(identity) }
+    }
+
+    fn verify(&self, token: &str) -> Result<Identity, AuthError> {
         match &self.0 {
             Mode::Open => Err(AuthError::TokenNotExpected),
             Mode::Token(verifier) => token::verify(token, &verifier.key, &verifier.rules),
@@ -123,7 +138,12 @@ impl Authenticator {
     /// Takes a client's own word, which only counts where authentication is off.
     pub fn believe(&self, user: UserId) -> Result<Identity, AuthError> {
         match &self.0 {
-            Mode::Open => Ok(Identity { user, expires_at: None, may_watch: Permission::Everyone }),
+            Mode::Open => Ok(Identity {
+                user,
+                expires_at: None,
+                may_watch: Permission::Everyone,
+                issued_at_s: 0,
+            }),
             Mode::Token(_) => Err(AuthError::TokenRequired),
         }
     }

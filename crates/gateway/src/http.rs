@@ -2,6 +2,7 @@
 
 mod api;
 mod demo;
+mod users;
 
 use axum::Router;
 use axum::extract::State;
@@ -20,11 +21,14 @@ pub(crate) fn router(app: SharedApp) -> Router {
         .route("/healthz", get("ok\n"))
         .route("/readyz", get(ready))
         .route("/metrics", get(metrics));
-    if app.api_key.is_some() {
+    if !app.api_keys.is_empty() {
         router = router
             .route("/v1/presence/query", post(api::query))
             .route("/v1/presence/{user}", get(api::user))
-            .route("/v1/users/{user}/disconnect", post(api::disconnect));
+            .route("/v1/users/{user}/sessions", get(users::sessions))
+            .route("/v1/users/{user}/disconnect", post(users::disconnect))
+            .route("/v1/users/{user}/refresh", post(users::refresh))
+            .route("/v1/users/{user}/revoke", post(users::revoke));
     }
     if app.settings.dev {
         router = router.route("/", get(demo::page));
@@ -46,6 +50,9 @@ async fn ready(State(app): State<SharedApp>) -> impl IntoResponse {
 async fn metrics(State(app): State<SharedApp>) -> impl IntoResponse {
     const OPEN_METRICS: &str = "application/openmetrics-text; version=1.0.0; charset=utf-8";
     app.presence.measure();
+    if let Some(consent) = &app.consent {
+        consent.measure();
+    }
     let mut text = String::new();
     if let Err(error) = prometheus_client::encoding::text::encode(&mut text, &app.registry) {
         error!(%error, "cannot write the metrics");

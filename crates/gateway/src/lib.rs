@@ -11,8 +11,10 @@ mod gateway;
 mod server;
 
 mod app;
+mod consent;
 mod http;
 mod metrics;
+mod outbound;
 mod upgrade;
 
 pub mod auth;

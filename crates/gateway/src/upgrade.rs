@@ -15,7 +15,7 @@ use tokio_tungstenite::tungstenite::handshake::server::create_response_with_body
 use tracing::debug;
 
 use crate::app::SharedApp;
-use crate::auth::{Identity, PEER_MESSAGE};
+use crate::auth::{AuthError, Identity, PEER_MESSAGE};
 use crate::connection::{self, Wire};
 
 /// `GET /ws`
@@ -79,7 +79,11 @@ fn bearer(app: &SharedApp, headers: &HeaderMap) -> Result<Option<Box<Identity>>,
         return Ok(None);
     }
     let token = value.to_str().ok().and_then(|value| value.strip_prefix("Bearer "));
-    let identity = token.map(|token| app.authenticator.authenticate(token));
+    let identity = token.map(|token| {
+        let identity = app.authenticator.authenticate(token)?;
+        let is_revoked = app.is_revoked(&identity.user, identity.issued_at_s);
+        if is_revoked { Err(AuthError::Revoked) } else { Ok(identity) }
+    });
     match identity {
         Some(Ok(identity)) => Ok(Some(Box::new(identity))),
         Some(Err(error)) => {

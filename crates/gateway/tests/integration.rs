@@ -2,6 +2,8 @@
 //!
 //! Scenarios that any store must pass run twice, by `on_both_stores!`.
 
+#[path = "integration/app.rs"]
+mod app;
 #[path = "integration/client.rs"]
 mod client;
 #[path = "integration/crowd.rs"]
@@ -23,6 +25,8 @@ mod tokens;
 mod access;
 #[path = "integration/api.rs"]
 mod api;
+#[path = "integration/callback.rs"]
+mod callback;
 #[path = "integration/churn.rs"]
 mod churn;
 #[path = "integration/closes.rs"]
@@ -37,12 +41,16 @@ mod errors;
 mod failovers;
 #[path = "integration/gateway_faults.rs"]
 mod gateway_faults;
+#[path = "integration/grants.rs"]
+mod grants;
 #[path = "integration/hostile.rs"]
 mod hostile;
 #[path = "integration/invisible.rs"]
 mod invisible;
 #[path = "integration/lateness.rs"]
 mod lateness;
+#[path = "integration/orders.rs"]
+mod orders;
 #[path = "integration/outages.rs"]
 mod outages;
 #[path = "integration/presence.rs"]
@@ -55,6 +63,8 @@ mod redis_link;
 mod redis_refuses;
 #[path = "integration/rust_client.rs"]
 mod rust_client;
+#[path = "integration/sessions.rs"]
+mod sessions;
 #[path = "integration/snapshots.rs"]
 mod snapshots;
 #[path = "integration/start.rs"]

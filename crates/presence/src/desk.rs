@@ -3,11 +3,11 @@
 //! What is known here is answered at once. Where the store must be asked, a short task does it, so that the session's
 //! own task goes on hearing its client; what the client asks meanwhile waits in a short queue.
 
-use std::collections::{HashMap, VecDeque};
-use std::sync::Arc;
+mod queue;
+
+use std::collections::HashMap;
 
 use bytes::Bytes;
-use parking_lot::Mutex;
 use presence_protocol::{
     ErrorCode, ErrorMessage, GatewayMessage, RequestId, UserId, UserState, encode_gateway,
     encode_state, snapshot_frame,
@@ -18,9 +18,8 @@ use crate::engine::Core;
 use crate::outbox::{ConnId, Outbox};
 use crate::store::Standing;
 use crate::watch::UserRef;
-
-/// The most requests that may wait for an earlier one of the same session.
-const QUEUE_LEN_MAX: usize = 16;
+pub use queue::{Deciding, Decision, Judge};
+pub(crate) use queue::{Queue, Turn, take};
 
 /// What a client asks for.
 #[derive(Debug)]
@@ -46,9 +45,6 @@ pub enum Request {
     },
 }
 
-/// The requests of one session that wait for the one that is being answered; none when none is.
-pub(crate) type Queue = Mutex<Option<Box<VecDeque<Request>>>>;
-
 /// What is left to do for a request: these users must be read from the store before it can be answered.
 enum Open {
     Watch {
@@ -63,40 +59,6 @@ enum Open {
         unknown: Vec<UserId>,
         id: Option<RequestId>,
     },
-}
-
-/// Answers a request, now or later.
-pub(crate) fn take(core: &Arc<Core>, outbox: &Arc<Outbox>, conn: ConnId, request: Request) {
-    let mut queue = outbox.requests.lock();
-    if let Some(waiting) = queue.as_mut() {
-        if waiting.len() < QUEUE_LEN_MAX {
-            waiting.push_back(request);
-        } else {
-            drop(queue);
-            refuse_busy(outbox, request);
-        }
-        return;
-    }
-    if let Some(open) = begin(core, outbox, conn, request) {
-        *queue = Some(Box::default());
-        core.spawn(work(core.clone(), outbox.clone(), conn, open));
-    }
-}
-
-async fn work(core: Arc<Core>, outbox: Arc<Outbox>, conn: ConnId, open: Open) {
-    let mut next = Some(open);
-    loop {
-        if let Some(open) = next.take() {
-            finish(&core, &outbox, conn, open).await;
-        }
-        let mut queue = outbox.requests.lock();
-        let Some(request) = queue.as_mut().and_then(|waiting| waiting.pop_front()) else {
-            *queue = None;
-            return;
-        };
-        drop(queue);
-        next = begin(&core, &outbox, conn, request);
-    }
 }
 
 /// Does what can be done at once. Answers what is left.
@@ -192,24 +154,6 @@ fn unwatch(core: &Core, outbox: &Outbox, conn: ConnId, users: &[UserId]) {
     });
 }
 
-/// Cuts a watch list down to those who may be watched.
-pub(crate) fn keep_watching(
-    core: &Core,
-    outbox: &Outbox,
-    conn: ConnId,
-    may_watch: impl Fn(&UserId) -> bool,
-) {
-    let _ = outbox.edit_watching(|watching| {
-        watching.retain(|user| {
-            let keep = core.table.user(*user).is_some_and(|user| may_watch(&user));
-            if !keep {
-                core.table.unwatch(*user, conn);
-            }
-            keep
-        });
-    });
-}
-
 fn begin_query(
     core: &Core,
     outbox: &Outbox,
@@ -284,15 +228,6 @@ fn answer_query(core: &Core, outbox: &Outbox, open: Open, standings: &[Standing]
         let fragments: Vec<Bytes> = states.map(|s| encode_state(outbox.format, &s)).collect();
         snapshot_frame(outbox.format, id.as_ref(), &fragments)
     });
-}
-
-fn refuse_busy(outbox: &Outbox, request: Request) {
-    let id = match request {
-        Request::Watch { id, .. } | Request::Query { id, .. } => id,
-        Request::Unwatch { .. } => None,
-    };
-    let message = format!("at most {QUEUE_LEN_MAX} requests may wait for an answer");
-    refuse(outbox, ErrorCode::RateLimited, message, id);
 }
 
 fn refuse(outbox: &Outbox, code: ErrorCode, message: String, id: Option<RequestId>) {

@@ -37,7 +37,12 @@ mod outbox;
 mod rounds;
 mod watch;
 
+mod backend;
+mod orders;
+mod questions;
+
+pub use backend::SessionList;
 pub use config::Config;
 pub use engine::{Joining, Presence};
 pub use metrics::Metrics;
-pub use session::{Request, Session, Work};
+pub use session::{Deciding, Decision, Judge, Request, Session, Work};

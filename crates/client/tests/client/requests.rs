@@ -111,7 +111,7 @@ async fn a_query_is_split_and_answered_in_the_order_asked() {
     let answering = async {
         for _ in 0..3 {
             match socket.message().await {
-                ClientMessage::Query { users, id } => socket.say(snapshot(id, &users)).await,
+                ClientMessage::Query { users, id, .. } => socket.say(snapshot(id, &users)).await,
                 other => panic!("{other:?}"),
             }
         }
@@ -128,7 +128,7 @@ async fn a_query_outlives_a_reconnect_but_not_its_timeout() {
         assert!(matches!(socket.message().await, ClientMessage::Query { .. }));
         drop(socket);
         let mut socket = gateway.welcome().await;
-        let ClientMessage::Query { users, id } = socket.message().await else { panic!() };
+        let ClientMessage::Query { users, id, .. } = socket.message().await else { panic!() };
         socket.say(snapshot(id, &users)).await;
         socket
     };

@@ -31,6 +31,7 @@ struct Claims {
     /// Seconds, perhaps with a fraction (RFC 7519, 2).
     exp: Option<f64>,
     sub: Option<String>,
+    iat: Option<f64>,
     /// Whom the user may watch: ids, or starts of ids with a `*` after them.
     watch: Option<Vec<String>>,
 }
@@ -91,7 +92,8 @@ pub(super) fn verify(
     // `as` saturates: an absurd `exp` becomes one that the clock cannot express.
     let exp = Duration::from_secs(exp as u64).checked_add(LEEWAY);
     let expires_at = exp.and_then(|exp| SystemTime::UNIX_EPOCH.checked_add(exp));
-    Ok(Identity { user, expires_at, may_watch: Permission::from_claim(claims.watch) })
+    let may_watch = Permission::from_claim(claims.watch);
+    Ok(Identity { user, expires_at, may_watch, issued_at_s: claims.iat.unwrap_or(0.0) as u64 })
 }
 
 fn broken_rule(error: Error) -> AuthError {

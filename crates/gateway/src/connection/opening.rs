@@ -13,6 +13,7 @@ use tracing::debug;
 
 use super::End;
 use super::incoming::Message;
+use super::watching::permission;
 use super::wire::Wire;
 use crate::app::SharedApp;
 use crate::auth::{AuthError, Identity, Permission};
@@ -20,8 +21,9 @@ use crate::auth::{AuthError, Identity, Permission};
 /// A session that has just begun.
 pub(super) struct Opened {
     pub(super) session: Session,
-    pub(super) number: u64,
     pub(super) may_watch: Permission,
+    /// When the token was issued, in seconds since the Unix epoch; 0 when it does not say.
+    pub(super) issued_at_s: u64,
 }
 
 /// Waits for the `hello` and lets the user in.
@@ -38,11 +40,15 @@ pub(super) async fn open(
     }
     let status = initial_status(&hello);
     let Hello { device, .. } = hello;
-    let user = identity.user.clone();
-    let format = wire.format();
-    let session = app.presence.join(Joining { user, device, status, format });
+    let (user, format, address) = (identity.user.clone(), wire.format(), wire.address());
+    let session = app.presence.join(Joining { user, device, status, format, address });
     set_expiry(&session, &identity);
-    Ok(Opened { session, number: app.next_session_number(), may_watch: identity.may_watch })
+    let Identity { user, may_watch, issued_at_s, .. } = identity;
+    // Once more: whoever is revoked from now on is found among the sessions.
+    if app.is_revoked(&user, issued_at_s) {
+        return Err(End::Close(CloseReason::BadToken));
+    }
+    Ok(Opened { session, may_watch: permission(app, may_watch), issued_at_s })
 }
 
 /// Who a client is, by its token or by its own word; `proven` came with the upgrade request.
@@ -57,6 +63,10 @@ pub(super) fn identify(
         (None, Some(user), None) => app.authenticator.believe(user.clone()),
         (None, None, None) => Err(AuthError::MissingClaim("token".to_owned())),
     };
+    let identity = identity.and_then(|identity| {
+        let is_revoked = app.is_revoked(&identity.user, identity.issued_at_s);
+        if is_revoked { Err(AuthError::Revoked) } else { Ok(identity) }
+    });
     identity.map_err(|error| {
         debug!(%error, "a hello was refused");
         if error == AuthError::Expired { CloseReason::TokenExpired } else { CloseReason::BadToken }

@@ -6,6 +6,7 @@
 use std::future::Future;
 use std::io;
 use std::mem::MaybeUninit;
+use std::net::IpAddr;
 use std::pin::Pin;
 use std::task::{Context, Poll, ready};
 use std::time::Duration;
@@ -42,6 +43,11 @@ impl Wire {
 
     pub(super) fn format(&self) -> Format {
         self.format
+    }
+
+    /// Where the peer is, as far as the socket knows.
+    pub(super) fn address(&self) -> Option<IpAddr> {
+        self.stream.peer_addr().ok().map(|address| address.ip().to_canonical())
     }
 
     /// Whether something has yet to leave.

@@ -5,6 +5,8 @@
 //! read the process's environment even in tests, and parsers that refuse a secret, since clap
 //! quotes what it refuses.
 
+mod watching;
+
 use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::time::Duration;
@@ -14,6 +16,7 @@ use clap::{ArgAction, CommandFactory, Parser, Subcommand, ValueEnum};
 use presence_protocol::UserId;
 
 use super::values::{self, Secret};
+pub(super) use watching::{Down, PolicyKind, WatchFlags};
 
 const SOURCES: &str = "\
 Every setting is also an environment variable and a key of the TOML file: --redis-url is
@@ -110,9 +113,23 @@ pub(super) struct Flags {
     #[arg(long, value_name = "TEXT", help_heading = "Access")]
     pub(super) jwt_audience: Option<String>,
 
-    /// Open the HTTP calls under /v1 to whoever has this key of at least 16 bytes
+    /// Trust only the certificate authorities in this PEM file where the gateway itself calls over
+    /// https, not this machine's
+    #[arg(long, value_name = "PATH", help_heading = "Access")]
+    pub(super) outbound_ca_file: Option<PathBuf>,
+
+    /// Open the HTTP calls under /v1 to whoever has this key of at least 16 bytes, or one of these,
+    /// with commas between them
     #[arg(long, value_name = "SECRET", help_heading = "Access")]
     pub(super) api_key: Option<Secret>,
+
+    /// Remember for this long whose tokens were revoked: at least as long as any token is valid
+    #[arg(long, value_name = "DURATION", help_heading = "Access")]
+    #[arg(default_value = "24h", value_parser = values::revocation_kept)]
+    pub(super) revocation_kept: Duration,
+
+    #[command(flatten)]
+    pub(super) watching: WatchFlags,
 
     /// Allow --auth none or --dev on an address that others can reach
     #[arg(long, help_heading = "Access", value_name = "BOOL", default_value = "false")]

@@ -8,7 +8,7 @@ use std::time::Duration;
 use presence::store::redis::{ClientFiles, TlsFiles};
 
 use super::flags::{AuthKind, Command, Flags, StoreKind};
-use super::{Auth, KeySource, RedisUrl, Secret, Settings, Store};
+use super::{Auth, KeySource, RedisUrl, Secret, Settings, Store, watching};
 
 /// A client, its network and Redis need this much to keep up with heartbeats.
 const HEARTBEAT_MIN: Duration = Duration::from_millis(100);
@@ -25,7 +25,7 @@ pub(super) fn resolve(flags: Flags) -> Result<Settings, String> {
     let auth = auth(&flags)?;
     check_times(&flags)?;
     check_reach(&flags, &auth)?;
-    check_api_key(flags.api_key.as_ref())?;
+    let watch_policy = watching::policy(&flags.watching, &auth)?;
     Ok(Settings {
         listen: flags.listen,
         max_connections: flags.max_connections,
@@ -37,7 +37,10 @@ pub(super) fn resolve(flags: Flags) -> Result<Settings, String> {
         grace: flags.grace,
         last_seen: flags.last_seen,
         auth,
-        api_key: flags.api_key,
+        watch_policy,
+        outbound_ca_file: flags.outbound_ca_file,
+        api_keys: api_keys(flags.api_key.as_ref())?,
+        revocation_kept: flags.revocation_kept,
         hello_timeout: flags.hello_timeout,
         write_timeout: flags.write_timeout,
         max_frame_bytes: flags.max_frame_bytes,
@@ -184,11 +187,15 @@ fn check_reach(flags: &Flags, auth: &Auth) -> Result<(), String> {
     ))
 }
 
-fn check_api_key(key: Option<&Secret>) -> Result<(), String> {
-    match key {
-        Some(key) if key.len() < API_KEY_BYTES_MIN => {
-            Err(format!("api_key has {} bytes: it needs at least {API_KEY_BYTES_MIN}", key.len()))
-        }
-        _ => Ok(()),
+fn api_keys(keys: Option<&Secret>) -> Result<Vec<Secret>, String> {
+    let Some(keys) = keys else { return Ok(Vec::new()) };
+    let keys: Vec<Secret> = keys.expose().split(',').map(Secret::new).collect();
+    let several = if keys.len() > 1 { "one of the keys in api_key" } else { "api_key" };
+    match keys.iter().find(|key| key.len() < API_KEY_BYTES_MIN) {
+        Some(short) => Err(format!(
+            "{several} has {} bytes: it needs at least {API_KEY_BYTES_MIN}, and no comma",
+            short.len()
+        )),
+        None => Ok(keys),
     }
 }

@@ -18,6 +18,8 @@ const FRAME_BYTES_MIN: usize = 1 << 10;
 const FRAME_BYTES_MAX: usize = 16 << 20;
 /// Ten years: every sum of two durations and a time stays far from overflow.
 const DURATION_MAX: Duration = Duration::from_hours(10 * 365 * 24);
+/// Gateways look for what they missed once a minute.
+const REVOCATION_KEPT_MIN: Duration = Duration::from_mins(1);
 /// Each also with `s`, for TLS, and as `valkey`.
 const REDIS_SCHEMES: [&str; 3] = ["redis", "redis-cluster", "redis-sentinel"];
 const HIDDEN: &str = "[secret]";
@@ -164,6 +166,13 @@ pub(super) fn positive_duration(text: &str) -> Result<Duration, String> {
     match duration(text)? {
         Duration::ZERO => Err("it must be longer than zero".to_owned()),
         positive => Ok(positive),
+    }
+}
+
+pub(super) fn revocation_kept(text: &str) -> Result<Duration, String> {
+    match duration(text)? {
+        short if short < REVOCATION_KEPT_MIN => Err("it must be at least 1m".to_owned()),
+        enough => Ok(enough),
     }
 }
 

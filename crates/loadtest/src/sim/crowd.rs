@@ -208,6 +208,8 @@ impl<'a> Crowd<'a> {
                 }
                 // The Pong is a sign of life.
                 Work::Ping => session.heard(),
+                // Nobody orders anything here.
+                Work::Recheck => {}
                 Work::Close(reason) => {
                     self.tally.troubles.add(format!("closed: {}", reason.label()));
                     self.online.leave(index);

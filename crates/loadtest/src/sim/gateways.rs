@@ -75,7 +75,13 @@ impl Gateways {
     pub(crate) fn join(&self, index: u32, times_before: u32) -> Session {
         let gateway = &self.0[(index as usize + times_before as usize) % self.0.len()];
         let user = plan::user(index);
-        gateway.engine.join(Joining { user, device: None, status: None, format: FORMAT })
+        gateway.engine.join(Joining {
+            user,
+            device: None,
+            status: None,
+            format: FORMAT,
+            address: None,
+        })
     }
 
     pub(crate) fn counters(&self) -> Counters {

@@ -45,7 +45,7 @@ impl House {
 
     pub(crate) fn join(&self, user: UserId) -> Session {
         let format = Format::MsgPack;
-        self.engine.join(Joining { user, device: None, status: None, format })
+        self.engine.join(Joining { user, device: None, status: None, format, address: None })
     }
 
     /// Has a session watch these users, and waits until they are known here.

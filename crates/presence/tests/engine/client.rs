@@ -34,6 +34,7 @@ pub(crate) struct Client {
 pub(crate) enum Told {
     Message,
     Ping,
+    Recheck,
     Close(CloseReason),
 }
 
@@ -45,7 +46,8 @@ impl Client {
         status: Option<Status>,
     ) -> Self {
         let device = device.map(|label| Device::new(label).expect("a device label"));
-        let joining = Joining { user: user(name), device, status, format: Format::Json };
+        let joining =
+            Joining { user: user(name), device, status, format: Format::Json, address: None };
         Self { session: presence.join(joining), view: HashMap::new(), pushed: 0 }
     }
 
@@ -59,6 +61,7 @@ impl Client {
         let work = timeout(time, poll_fn(|cx| self.session.poll_work(cx))).await.ok()?;
         Some(match work {
             Work::Ping => Told::Ping,
+            Work::Recheck => Told::Recheck,
             Work::Close(reason) => Told::Close(reason),
             Work::Frame(frame) => {
                 self.read(decode_gateway(Format::Json, &frame).expect("a frame"));

@@ -9,6 +9,9 @@ fn no_output_shows_a_secret() {
     let flags = [
         "--jwt-secret=hushhushhushhushhushhushhushhush",
         "--api-key=hushhushhushhush",
+        "--watch-policy=callback",
+        "--watch-callback-url=https://a/w?key=hush",
+        "--watch-callback-secret=hushhushhushhush",
         "--redis-url=redis-sentinel://u:hush@a:1/0?sentinelPassword=hush&node=b:2",
     ];
     let settings = load(&flags, &[], "").unwrap();
