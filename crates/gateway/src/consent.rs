@@ -8,6 +8,7 @@ mod cache;
 mod call;
 mod caller;
 mod metrics;
+mod verdict;
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -27,6 +28,7 @@ use cache::Cache;
 use call::Call;
 use caller::Caller;
 use metrics::{ConsentMetrics, Source};
+pub(crate) use verdict::{Verdict, Verdicts};
 
 /// So many questions may wait for a call; more are not asked.
 const QUEUE_LEN: usize = 10_000;
@@ -48,7 +50,7 @@ pub(crate) struct Consent {
 struct Question {
     user: UserId,
     users: Vec<UserId>,
-    answer: oneshot::Sender<Option<Vec<bool>>>,
+    answer: oneshot::Sender<Option<Vec<Verdict>>>,
 }
 
 /// The app's backend does not answer.
@@ -88,9 +90,9 @@ impl Consent {
     }
 
     /// Whether a user may watch each of these, if all of that is known.
-    pub(crate) fn known(&self, user: &UserId, users: &[UserId]) -> Option<Vec<bool>> {
+    pub(crate) fn known(&self, user: &UserId, users: &[UserId]) -> Option<Vec<Verdict>> {
         let known = users.iter().map(|other| self.cache.get(user, other));
-        let known: Option<Vec<bool>> = known.collect();
+        let known: Option<Vec<Verdict>> = known.collect();
         if known.is_some() {
             self.metrics.count(Source::Cache, users.len());
         }
@@ -102,7 +104,7 @@ impl Consent {
         &self,
         user: &UserId,
         users: Vec<UserId>,
-    ) -> Result<Vec<bool>, Undecided> {
+    ) -> Result<Vec<Verdict>, Undecided> {
         if let Some(known) = self.known(user, &users) {
             return Ok(known);
         }
@@ -114,7 +116,7 @@ impl Consent {
         debug!(users = len, "whom a user may watch is not known");
         self.metrics.count(Source::Nobody, len);
         match self.down {
-            WhenDown::Allow => Ok(vec![true; len]),
+            WhenDown::Allow => Ok(vec![Verdict::Allowed; len]),
             WhenDown::Refuse => Err(Undecided),
         }
     }
@@ -129,7 +131,7 @@ impl Consent {
         self.metrics.cached.set(self.cache.len() as i64);
     }
 
-    async fn answered(&self, user: UserId, users: Vec<UserId>) -> Option<Vec<bool>> {
+    async fn answered(&self, user: UserId, users: Vec<UserId>) -> Option<Vec<Verdict>> {
         let (answer, answered) = oneshot::channel();
         let question = Question { user, users, answer };
         self.questions.try_send(question).ok()?;

@@ -15,13 +15,14 @@ use hyper_rustls::{HttpsConnector, HttpsConnectorBuilder};
 use hyper_util::client::legacy::Client;
 use hyper_util::client::legacy::connect::HttpConnector;
 use hyper_util::rt::{TokioExecutor, TokioTimer};
-use rustls::ClientConfig;
 use thiserror::Error;
 use tokio::time::timeout;
+use tokio_rustls::rustls::ClientConfig;
 
 pub(crate) use trust::TrustError;
 
-/// How long a connection is kept that nobody uses: shorter than servers keep theirs, so that a call rarely meets a closed one.
+/// How long a connection is kept that nobody uses: shorter than servers keep theirs, so that a call rarely meets a closed
+/// one.
 const IDLE_TIMEOUT: Duration = Duration::from_secs(30);
 
 /// The client.

@@ -71,3 +71,5 @@ mod snapshots;
 mod start;
 #[path = "integration/upgrade.rs"]
 mod upgrade;
+#[path = "integration/veiled.rs"]
+mod veiled;

@@ -4,6 +4,7 @@
 //! own task goes on hearing its client; what the client asks meanwhile waits in a short queue.
 
 mod queue;
+mod settle;
 
 use std::collections::HashMap;
 
@@ -17,7 +18,7 @@ use tracing::debug;
 use crate::engine::Core;
 use crate::outbox::{ConnId, Outbox};
 use crate::store::Standing;
-use crate::watch::UserRef;
+use crate::watch::{UserRef, Veils, veil};
 pub use queue::{Deciding, Decision, Judge};
 pub(crate) use queue::{Queue, Turn, take};
 
@@ -28,6 +29,8 @@ pub enum Request {
     Watch {
         /// Whom.
         users: Vec<UserId>,
+        /// Those of them who are to look as if they had signed out, and when.
+        veils: Veils,
         /// Comes back in the answer.
         id: Option<RequestId>,
     },
@@ -40,8 +43,17 @@ pub enum Request {
     Query {
         /// Whom.
         users: Vec<UserId>,
+        /// Those of them who are to look as if they had signed out, and when.
+        veils: Veils,
         /// Comes back in the answer.
         id: Option<RequestId>,
+    },
+    /// All whom the session watches were judged anew. Nothing is answered; what changes is pushed.
+    Settle {
+        /// These are watched no longer.
+        refused: Vec<UserId>,
+        /// These are to look as if they had signed out, and when; all others as they are.
+        veils: Veils,
     },
 }
 
@@ -56,6 +68,7 @@ enum Open {
     Query {
         asked: Vec<UserId>,
         known: Vec<Option<UserState>>,
+        veils: Veils,
         unknown: Vec<UserId>,
         id: Option<RequestId>,
     },
@@ -64,12 +77,18 @@ enum Open {
 /// Does what can be done at once. Answers what is left.
 fn begin(core: &Core, outbox: &Outbox, conn: ConnId, request: Request) -> Option<Open> {
     match request {
-        Request::Watch { users, id } => begin_watch(core, outbox, conn, &users, id),
+        Request::Watch { users, veils, id } => {
+            begin_watch(core, outbox, conn, (&users, &veils), id)
+        }
         Request::Unwatch { users } => {
             unwatch(core, outbox, conn, &users);
             None
         }
-        Request::Query { users, id } => begin_query(core, outbox, users, id),
+        Request::Query { users, veils, id } => begin_query(core, outbox, (users, veils), id),
+        Request::Settle { refused, veils } => {
+            settle::settle(core, outbox, conn, refused, &veils);
+            None
+        }
     }
 }
 
@@ -77,7 +96,7 @@ fn begin_watch(
     core: &Core,
     outbox: &Outbox,
     conn: ConnId,
-    users: &[UserId],
+    (users, veils): (&[UserId], &Veils),
     id: Option<RequestId>,
 ) -> Option<Open> {
     let max = core.config.watch_len_max;
@@ -86,7 +105,7 @@ fn begin_watch(
         refuse(outbox, ErrorCode::TooManyWatches, message, id);
         return None;
     }
-    let enlisted = outbox.edit_watching(|watching| enlist(core, conn, watching, users));
+    let enlisted = outbox.edit_watching(|watching| enlist(core, conn, watching, users, veils));
     let (asked, unknown) = match enlisted {
         Ok(Some(enlisted)) => enlisted,
         Ok(None) => {
@@ -110,12 +129,14 @@ fn enlist(
     conn: ConnId,
     watching: &mut Vec<UserRef>,
     users: &[UserId],
+    veils: &Veils,
 ) -> Option<(Vec<UserRef>, Vec<UserId>)> {
-    let (mut asked, mut unknown, mut new) =
-        (Vec::with_capacity(users.len()), Vec::new(), Vec::new());
+    let (mut asked, mut unknown, mut new, mut otherwise) =
+        (Vec::with_capacity(users.len()), Vec::new(), Vec::new(), Vec::new());
     watching.reserve_exact(users.len());
     for user in users {
-        let enlisted = core.table.enlist(user, conn, watching);
+        let enlisted = core.table.enlist_as(user, veils.get(user).copied(), conn, watching);
+        otherwise.extend(core.table.others(user, enlisted.user));
         if let Err(place) = enlisted.place {
             watching.insert(place, enlisted.user);
             new.push(enlisted.user);
@@ -126,7 +147,10 @@ fn enlist(
         asked.push(enlisted.user);
     }
     let fits = watching.len() <= core.config.watch_len_max;
-    if !fits {
+    if fits {
+        // Nobody is watched in two ways at once.
+        leave(core, conn, watching, otherwise);
+    } else {
         new.sort_unstable();
         watching.retain(|user| new.binary_search(user).is_err());
         for user in new {
@@ -144,20 +168,30 @@ fn shrink(watching: &mut Vec<UserRef>) {
 
 fn unwatch(core: &Core, outbox: &Outbox, conn: ConnId, users: &[UserId]) {
     let _ = outbox.edit_watching(|watching| {
-        for user in users.iter().filter_map(|user| core.table.find(user)) {
-            if let Ok(at) = watching.binary_search(&user) {
-                watching.remove(at);
-                core.table.unwatch(user, conn);
-            }
-        }
+        leave(core, conn, watching, users.iter().flat_map(|user| core.table.all(user)));
         shrink(watching);
     });
+}
+
+/// Takes those of these users off a watch list that are on it.
+fn leave(
+    core: &Core,
+    conn: ConnId,
+    watching: &mut Vec<UserRef>,
+    users: impl IntoIterator<Item = UserRef>,
+) {
+    for user in users {
+        if let Ok(at) = watching.binary_search(&user) {
+            watching.remove(at);
+            core.table.unwatch(user, conn);
+        }
+    }
 }
 
 fn begin_query(
     core: &Core,
     outbox: &Outbox,
-    users: Vec<UserId>,
+    (users, veils): (Vec<UserId>, Veils),
     id: Option<RequestId>,
 ) -> Option<Open> {
     let max = core.config.watch_len_max;
@@ -170,7 +204,7 @@ fn begin_query(
     let known: Vec<_> = users.iter().map(|user| core.table.state(user)).collect();
     let unknown = users.iter().zip(&known).filter(|(_, known)| known.is_none());
     let unknown = unknown.map(|(user, _)| user.clone()).collect();
-    let open = Open::Query { asked: users, known, unknown, id };
+    let open = Open::Query { asked: users, known, veils, unknown, id };
     if matches!(&open, Open::Query { unknown, .. } if unknown.is_empty()) {
         answer_query(core, outbox, open, &[]);
         return None;
@@ -215,10 +249,13 @@ fn answer_watch(core: &Core, outbox: &Outbox, asked: &[UserRef], id: Option<&Req
 }
 
 fn answer_query(core: &Core, outbox: &Outbox, open: Open, standings: &[Standing]) {
-    let Open::Query { asked, known, id, .. } = open else { return };
+    let Open::Query { asked, known, veils, id, .. } = open else { return };
     let read: HashMap<&UserId, &Standing> =
         standings.iter().map(|standing| (&standing.user, standing)).collect();
     let state = |(user, known): (UserId, Option<UserState>)| {
+        if let Some(since_us) = veils.get(&user) {
+            return veil::state(&user, *since_us);
+        }
         let latest = core.table.state(&user);
         let state = latest.or_else(|| Some(read.get(&user)?.shown().to_state(user.clone())));
         state.or(known).unwrap_or_else(|| UserState::never_seen(user))

@@ -46,3 +46,4 @@ pub use config::Config;
 pub use engine::{Joining, Presence};
 pub use metrics::Metrics;
 pub use session::{Deciding, Decision, Judge, Request, Session, Work};
+pub use watch::Veils;

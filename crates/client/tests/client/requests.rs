@@ -1,16 +1,17 @@
 //! Watch lists and queries: split, few in flight, and asked again when they were lost.
 
 use std::collections::BTreeSet;
+use std::sync::Arc;
 use std::time::Duration;
 
-use presence_client::{Event, QueryError};
+use presence_client::{Client, Event, GrantSource, Options, QueryError};
 use presence_protocol::Availability::Online;
 use presence_protocol::{
-    ClientMessage, ErrorCode, ErrorMessage, GatewayMessage, RequestId, UserId, UserState,
+    ClientMessage, ErrorCode, ErrorMessage, GatewayMessage, Grant, RequestId, UserId, UserState,
 };
 use tokio::time::timeout;
 
-use crate::gateway::{Socket, changed, connected, next_but_changes, state, user, users};
+use crate::gateway::{Socket, changed, connected, gateway, next_but_changes, state, user, users};
 
 fn refusal(code: ErrorCode, id: Option<RequestId>) -> GatewayMessage {
     GatewayMessage::Error(ErrorMessage { code, message: String::new(), id, users: Vec::new() })
@@ -101,6 +102,20 @@ async fn who_may_not_be_watched_is_told_and_the_others_are_watched() {
     socket.say(GatewayMessage::Snapshot { id, users: vec![state("bo", Online, 1)] }).await;
     assert_eq!(events.next().await, Some(Event::Refused(error)));
     assert_eq!(changed(&mut events).await, [state("bo", Online, 1)]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_grant_goes_with_what_asks_for_users_and_who_is_undecided_is_asked_for_again() {
+    let (mut gateway, options) = gateway();
+    let grant: GrantSource = Arc::new(|users| Some(Grant::new(users[0].to_string())));
+    let client = Client::connect(Options { grant: Some(grant), ..options });
+    let mut socket = gateway.welcome().await;
+    client.watch([user("bo")]);
+    for _ in 0..2 {
+        let ClientMessage::Watch { id, grant, .. } = socket.message().await else { panic!() };
+        assert_eq!(grant, Some(Grant::new("bo".to_owned())));
+        socket.say(refusal(ErrorCode::Undecided, id)).await;
+    }
 }
 
 #[tokio::test(start_paused = true)]

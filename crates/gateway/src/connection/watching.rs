@@ -6,7 +6,7 @@
 use std::time::Duration;
 
 use futures::FutureExt;
-use presence::{Deciding, Decision, Request};
+use presence::{Deciding, Decision, Request, Veils};
 use presence_protocol::{CloseReason, ErrorCode, ErrorMessage, Grant, RequestId, UserId};
 use tokio::time::sleep;
 use tracing::debug;
@@ -14,7 +14,7 @@ use tracing::debug;
 use super::{Connection, End, refusal};
 use crate::app::SharedApp;
 use crate::auth::Permission;
-use crate::consent::{Consent, Undecided};
+use crate::consent::{Consent, Undecided, Verdict, Verdicts};
 use crate::metrics::CodeLabel;
 use crate::settings::WatchPolicy;
 
@@ -31,10 +31,10 @@ pub(super) enum Wish {
 }
 
 impl Wish {
-    fn request(self, users: Vec<UserId>, id: Option<RequestId>) -> Request {
+    fn request(self, users: Vec<UserId>, veils: Veils, id: Option<RequestId>) -> Request {
         match self {
-            Self::Watch => Request::Watch { users, id },
-            Self::Query => Request::Query { users, id },
+            Self::Watch => Request::Watch { users, veils, id },
+            Self::Query => Request::Query { users, veils, id },
         }
     }
 }
@@ -66,17 +66,19 @@ impl Connection<'_> {
             }
         }
         let Some(consent) = &self.app.consent else {
-            return self.session.request(wish.request(users, id));
+            return self.session.request(wish.request(users, Veils::new(), id));
         };
-        match consent.known(self.session.user(), &users) {
-            Some(allowed) if allowed.iter().all(|allowed| *allowed) => {
-                self.session.request(wish.request(users, id));
-            }
-            _ => {
-                let user = self.session.user().clone();
-                let deciding = decide(self.app.clone(), user, wish, users, id.clone());
-                self.session.request_decided(id, deciding);
-            }
+        let Some(known) = consent.known(self.session.user(), &users) else {
+            let user = self.session.user().clone();
+            let deciding = decide(self.app.clone(), user, wish, users, id.clone());
+            return self.session.request_decided(id, deciding);
+        };
+        let Decision { refusal, request, .. } = decided(self.app, wish, users, &known, id);
+        if let Some(refusal) = refusal {
+            self.session.refuse(refusal);
+        }
+        if let Some(request) = request {
+            self.session.request(request);
         }
     }
 
@@ -96,9 +98,8 @@ impl Connection<'_> {
         if matches!(self.may_watch, Permission::Only(_)) {
             let (app, may_watch) = (self.app.clone(), self.may_watch.clone());
             self.session.review(Box::new(move |watched| {
-                let allowed: Vec<bool> =
-                    watched.iter().map(|user| may_watch.allows(user)).collect();
-                std::future::ready(withdraw(&app, watched, &allowed)).boxed()
+                let refused = watched.into_iter().filter(|user| !may_watch.allows(user)).collect();
+                std::future::ready(withdraw(&app, refused)).boxed()
             }));
         }
     }
@@ -128,19 +129,30 @@ fn decide(
     id: Option<RequestId>,
 ) -> Deciding {
     async move {
-        let Some(Ok(allowed)) = ask(&app, &user, &users).await else {
+        let Some(Ok(verdicts)) = ask(&app, &user, &users).await else {
             let message = "whom you may watch cannot be told now; ask again later";
             let error = refusal(ErrorCode::Undecided, message.to_owned());
             let refusal = count(&app, ErrorMessage { id, ..error });
             return Decision { refusal: Some(refusal), ..Decision::default() };
         };
-        let (users, refused) = split(users, &allowed);
-        let refusal = (!refused.is_empty()).then(|| count(&app, not_allowed(refused, id.clone())));
-        let is_left = !users.is_empty() || refusal.is_none();
-        let request = is_left.then(|| wish.request(users, id));
-        Decision { refusal, request, ..Decision::default() }
+        decided(&app, wish, users, &verdicts, id)
     }
     .boxed()
+}
+
+/// What the verdicts make of a wish.
+fn decided(
+    app: &SharedApp,
+    wish: Wish,
+    users: Vec<UserId>,
+    verdicts: &[Verdict],
+    id: Option<RequestId>,
+) -> Decision {
+    let Verdicts { users, veils, refused } = Verdicts::new(users, verdicts);
+    let refusal = (!refused.is_empty()).then(|| count(app, not_allowed(refused, id.clone())));
+    let is_left = !users.is_empty() || refusal.is_none();
+    let request = is_left.then(|| wish.request(users, veils, id));
+    Decision { refusal, request, ..Decision::default() }
 }
 
 /// Asks the app's backend anew about all whom a session watches. While it does not answer nobody knows; whoever is not
@@ -148,7 +160,10 @@ fn decide(
 async fn review(app: SharedApp, user: UserId, watched: Vec<UserId>) -> Decision {
     for _ in 0..REVIEW_TRIES {
         match ask(&app, &user, &watched).await {
-            Some(Ok(allowed)) => return withdraw(&app, watched, &allowed),
+            Some(Ok(verdicts)) => {
+                let Verdicts { veils, refused, .. } = Verdicts::new(watched, &verdicts);
+                return settled(&app, refused, veils);
+            }
             Some(Err(Undecided)) => sleep(REVIEW_PAUSE).await,
             None => break,
         }
@@ -160,28 +175,27 @@ async fn ask(
     app: &SharedApp,
     user: &UserId,
     users: &[UserId],
-) -> Option<Result<Vec<bool>, Undecided>> {
+) -> Option<Result<Vec<Verdict>, Undecided>> {
     let consent: &Consent = app.consent.as_ref()?;
     Some(consent.ask(user, users.to_vec()).await)
 }
 
 /// Takes off the watch list whom the client may watch no longer, and says so: a dot must not stay as it was for ever.
-fn withdraw(app: &SharedApp, watched: Vec<UserId>, allowed: &[bool]) -> Decision {
-    let (_, users) = split(watched, allowed);
-    if users.is_empty() {
+fn withdraw(app: &SharedApp, refused: Vec<UserId>) -> Decision {
+    if refused.is_empty() {
         return Decision::default();
     }
-    let refusal = count(app, not_allowed(users.clone(), None));
-    let request = Some(Request::Unwatch { users });
-    Decision { refusal: Some(refusal), request, ..Decision::default() }
+    let refusal = Some(count(app, not_allowed(refused.clone(), None)));
+    let request = Some(Request::Unwatch { users: refused });
+    Decision { refusal, request, ..Decision::default() }
 }
 
-/// Those who are allowed, and those who are not.
-fn split(users: Vec<UserId>, allowed: &[bool]) -> (Vec<UserId>, Vec<UserId>) {
-    let (yes, no): (Vec<_>, Vec<_>) =
-        users.into_iter().zip(allowed).partition(|(_, allowed)| **allowed);
-    let users = |pairs: Vec<(UserId, &bool)>| pairs.into_iter().map(|(user, _)| user).collect();
-    (users(yes), users(no))
+/// The same, and veils those who are to be from now on, and nobody else.
+fn settled(app: &SharedApp, refused: Vec<UserId>, veils: Veils) -> Decision {
+    let is_told = !refused.is_empty();
+    let refusal = is_told.then(|| count(app, not_allowed(refused.clone(), None)));
+    let request = Some(Request::Settle { refused, veils });
+    Decision { refusal, request, ..Decision::default() }
 }
 
 fn not_allowed(users: Vec<UserId>, id: Option<RequestId>) -> ErrorMessage {

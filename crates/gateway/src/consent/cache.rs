@@ -9,6 +9,8 @@ use presence_protocol::UserId;
 use quick_cache::sync::Cache as Pairs;
 use tokio::time::Instant;
 
+use super::Verdict;
+
 /// After so many forgotten users, those whose answers are too old anyhow are let go.
 const FORGOTTEN_LEN_MAX: usize = 10_000;
 
@@ -22,7 +24,7 @@ pub(super) struct Cache {
 
 #[derive(Clone, Copy)]
 struct Answer {
-    allowed: bool,
+    verdict: Verdict,
     asked: Instant,
 }
 
@@ -32,19 +34,25 @@ impl Cache {
     }
 
     /// Whether `user` may watch `other`, if that is known.
-    pub(super) fn get(&self, user: &UserId, other: &UserId) -> Option<bool> {
+    pub(super) fn get(&self, user: &UserId, other: &UserId) -> Option<Verdict> {
         let answer = self.pairs.get(&(user.clone(), other.clone()))?;
         let counts = answer.asked.elapsed() < self.ttl && !self.is_forgotten(user, answer.asked);
-        counts.then_some(answer.allowed)
+        counts.then_some(answer.verdict)
     }
 
     /// Keeps what was answered to a question of then.
-    pub(super) fn keep(&self, user: &UserId, others: &[UserId], allowed: &[bool], asked: Instant) {
+    pub(super) fn keep(
+        &self,
+        user: &UserId,
+        others: &[UserId],
+        verdicts: &[Verdict],
+        asked: Instant,
+    ) {
         if self.ttl.is_zero() {
             return;
         }
-        for (other, &allowed) in others.iter().zip(allowed) {
-            self.pairs.insert((user.clone(), other.clone()), Answer { allowed, asked });
+        for (other, &verdict) in others.iter().zip(verdicts) {
+            self.pairs.insert((user.clone(), other.clone()), Answer { verdict, asked });
         }
     }
 
@@ -91,20 +99,28 @@ mod tests {
         let asked = Instant::now();
         tokio::time::advance(Duration::from_secs(1)).await;
         for asker in [&ana, &bo] {
-            cache.keep(asker, &[bo.clone(), cy.clone()], &[true, false], asked);
+            cache.keep(
+                asker,
+                &[bo.clone(), cy.clone()],
+                &[Verdict::Allowed, Verdict::Refused],
+                asked,
+            );
         }
-        assert_eq!((cache.get(&ana, &bo), cache.get(&ana, &cy)), (Some(true), Some(false)));
+        assert_eq!(
+            (cache.get(&ana, &bo), cache.get(&ana, &cy)),
+            (Some(Verdict::Allowed), Some(Verdict::Refused))
+        );
         assert_eq!(cache.get(&cy, &bo), None);
         cache.forget(&ana);
-        assert_eq!((cache.get(&ana, &bo), cache.get(&bo, &cy)), (None, Some(false)));
+        assert_eq!((cache.get(&ana, &bo), cache.get(&bo, &cy)), (None, Some(Verdict::Refused)));
         // An answer to a question from before is as old as that.
-        cache.keep(&ana, std::slice::from_ref(&cy), &[true], asked);
+        cache.keep(&ana, std::slice::from_ref(&cy), &[Verdict::Allowed], asked);
         assert_eq!(cache.get(&ana, &cy), None);
         tokio::time::advance(Duration::from_secs(1)).await;
-        cache.keep(&ana, std::slice::from_ref(&cy), &[true], Instant::now());
-        assert_eq!(cache.get(&ana, &cy), Some(true));
+        cache.keep(&ana, std::slice::from_ref(&cy), &[Verdict::Allowed], Instant::now());
+        assert_eq!(cache.get(&ana, &cy), Some(Verdict::Allowed));
         tokio::time::advance(Duration::from_secs(9)).await;
-        assert_eq!((cache.get(&ana, &cy), cache.get(&bo, &cy)), (Some(true), None));
+        assert_eq!((cache.get(&ana, &cy), cache.get(&bo, &cy)), (Some(Verdict::Allowed), None));
     }
 
     #[tokio::test(start_paused = true)]
@@ -112,7 +128,7 @@ mod tests {
         let cache = Cache::new(100, Duration::from_hours(1));
         for number in 0..20_000 {
             let one = user(&number.to_string());
-            cache.keep(&one, &[user("bo")], &[true], Instant::now());
+            cache.keep(&one, &[user("bo")], &[Verdict::Allowed], Instant::now());
             cache.forget(&one);
         }
         assert!(cache.len() <= 100 && cache.forgotten.lock().len() <= FORGOTTEN_LEN_MAX);

@@ -8,12 +8,12 @@ use presence_protocol::UserId;
 use serde::{Deserialize, Serialize};
 use thiserror::Error;
 
-use super::Question;
 use super::metrics::Outcome;
+use super::{Question, Verdict};
 use crate::outbound::{CallError, CallLimits, Outbound};
 use crate::settings::{Callback, OutboundUrl};
 
-/// An answer takes at most six bytes a pair; a question of more pairs than fit is not asked.
+/// An answer takes at most seventeen bytes a pair; a question of more pairs than fit is not asked.
 const ANSWER_BYTES_MAX: usize = 1 << 20;
 
 /// How the backend is called.
@@ -48,7 +48,7 @@ struct AskedOne<'a> {
 
 #[derive(Deserialize)]
 struct Answered {
-    allowed: Vec<Vec<bool>>,
+    allowed: Vec<Vec<Verdict>>,
 }
 
 impl CallFailed {
@@ -74,7 +74,7 @@ impl Call {
     }
 
     /// Asks all questions of a batch. The answers are in their order, and in that of their users.
-    pub(super) async fn ask(&self, batch: &[Question]) -> Result<Vec<Vec<bool>>, CallFailed> {
+    pub(super) async fn ask(&self, batch: &[Question]) -> Result<Vec<Vec<Verdict>>, CallFailed> {
         let requests =
             batch.iter().map(|asked| AskedOne { user: &asked.user, watch: &asked.users });
         let body = serde_json::to_vec(&Asked { requests: requests.collect() });

@@ -9,10 +9,10 @@ use tokio::sync::mpsc;
 use tokio::time::Instant;
 use tracing::{debug, info, warn};
 
-use super::Question;
 use super::cache::Cache;
 use super::call::{Call, CallFailed};
 use super::metrics::{ConsentMetrics, Outcome};
+use super::{Question, Verdict};
 
 /// So many calls at once keep the backend busy while an answer is on its way; what comes meanwhile goes together.
 const CALLS_MAX: usize = 4;
@@ -33,7 +33,7 @@ pub(super) struct Caller {
 struct Called {
     batch: Vec<Question>,
     began: Instant,
-    answer: Result<Vec<Vec<bool>>, CallFailed>,
+    answer: Result<Vec<Vec<Verdict>>, CallFailed>,
 }
 
 /// Calls for as long as anybody can ask.
@@ -96,14 +96,14 @@ impl Caller {
             }
             return;
         };
-        for (question, allowed) in batch.into_iter().zip(answers) {
+        for (question, verdicts) in batch.into_iter().zip(answers) {
             if self.cache.is_forgotten(&question.user, began) {
                 // The backend has changed its mind since, or may have: it is asked again.
                 self.waiting.push_back(question);
                 continue;
             }
-            self.cache.keep(&question.user, &question.users, &allowed, began);
-            let _ = question.answer.send(Some(allowed));
+            self.cache.keep(&question.user, &question.users, &verdicts, began);
+            let _ = question.answer.send(Some(verdicts));
         }
     }
 

@@ -3,11 +3,11 @@
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use rustls::RootCertStore;
-use rustls::crypto::{CryptoProvider, ring};
-use rustls::pki_types::CertificateDer;
-use rustls::pki_types::pem::PemObject;
 use thiserror::Error;
+use tokio_rustls::rustls::RootCertStore;
+use tokio_rustls::rustls::crypto::{CryptoProvider, ring};
+use tokio_rustls::rustls::pki_types::CertificateDer;
+use tokio_rustls::rustls::pki_types::pem::PemObject;
 use tracing::warn;
 
 /// Why nobody can be trusted.
@@ -23,7 +23,7 @@ pub(crate) enum TrustError {
     },
     /// The library refused.
     #[error("cannot set up TLS: {0}")]
-    Tls(#[from] rustls::Error),
+    Tls(#[from] tokio_rustls::rustls::Error),
 }
 
 /// The one that Redis' TLS uses as well: another would be a second library of cryptography.

@@ -1,6 +1,6 @@
 //! The app's backend as the gateway meets it: answers who may watch whom, in the form that docs/operations.md tells.
 
-use std::collections::HashSet;
+use std::collections::HashMap;
 use std::net::SocketAddr;
 use std::sync::Arc;
 
@@ -24,7 +24,8 @@ pub(crate) struct App {
 }
 
 struct Mind {
-    refused: Mutex<HashSet<(String, String)>>,
+    /// What it says of those of whom it does not say yes.
+    verdicts: Mutex<HashMap<(String, String), Value>>,
     /// The questions so far: a call, and in it users with whom they want to watch.
     calls: Mutex<Vec<Value>>,
     mood: watch::Sender<Mood>,
@@ -44,7 +45,7 @@ pub(crate) enum Mood {
 impl App {
     pub(crate) async fn start() -> Self {
         let mind = Arc::new(Mind {
-            refused: Mutex::default(),
+            verdicts: Mutex::default(),
             calls: Mutex::default(),
             mood: watch::Sender::new(Mood::Answers),
         });
@@ -66,11 +67,20 @@ impl App {
     }
 
     pub(crate) fn refuse(&self, user: &str, other: &str) {
-        self.mind.refused.lock().insert((user.to_owned(), other.to_owned()));
+        self.say(user, other, json!(false));
+    }
+
+    /// The other is to look as if signed out then.
+    pub(crate) fn veil(&self, user: &str, other: &str, since_us: u64) {
+        self.say(user, other, json!(since_us));
     }
 
     pub(crate) fn allow(&self, user: &str, other: &str) {
-        self.mind.refused.lock().remove(&(user.to_owned(), other.to_owned()));
+        self.say(user, other, json!(true));
+    }
+
+    fn say(&self, user: &str, other: &str, verdict: Value) {
+        self.mind.verdicts.lock().insert((user.to_owned(), other.to_owned()), verdict);
     }
 
     pub(crate) fn be(&self, mood: Mood) {
@@ -97,7 +107,7 @@ async fn answer(
     assert_eq!(authorization, Some(format!("Bearer {SECRET}").as_str()));
     let requests = asked["requests"].as_array().expect("a list").clone();
     mind.calls.lock().push(asked);
-    let allowed: Vec<Vec<bool>> = requests.iter().map(|request| mind.decide(request)).collect();
+    let allowed: Vec<Vec<Value>> = requests.iter().map(|request| mind.decide(request)).collect();
     let mut moods = mind.mood.subscribe();
     let mood = *moods.wait_for(|mood| *mood != Mood::Holds).await.expect("it lives");
     match mood {
@@ -108,11 +118,12 @@ async fn answer(
 }
 
 impl Mind {
-    fn decide(&self, request: &Value) -> Vec<bool> {
+    fn decide(&self, request: &Value) -> Vec<Value> {
         let text = |value: &Value| value.as_str().expect("a text").to_owned();
         let user = text(&request["user"]);
-        let refused = self.refused.lock();
+        let verdicts = self.verdicts.lock();
         let others = request["watch"].as_array().expect("a list").iter().map(text);
-        others.map(|other| !refused.contains(&(user.clone(), other))).collect()
+        let verdict = |other| verdicts.get(&(user.clone(), other)).cloned().unwrap_or(json!(true));
+        others.map(verdict).collect()
     }
 }

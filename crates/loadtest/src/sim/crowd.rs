@@ -13,7 +13,7 @@ use std::sync::Arc;
 use std::task::{Context, Poll};
 use std::time::Duration;
 
-use presence::{Request, Session, Work};
+use presence::{Request, Session, Veils, Work};
 use tokio::select;
 use tokio::task::yield_now;
 use tokio::time::{Instant, sleep_until};
@@ -191,7 +191,8 @@ impl<'a> Crowd<'a> {
         if self.plan.watch > 0
             && let Some(session) = &self.seats[index as usize].session
         {
-            session.request(Request::Watch { users: self.plan.watched_by(index), id: None });
+            let users = self.plan.watched_by(index);
+            session.request(Request::Watch { users, veils: Veils::new(), id: None });
         }
     }
 

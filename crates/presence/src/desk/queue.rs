@@ -125,7 +125,7 @@ fn refuse_busy(outbox: &Outbox, turn: Turn) {
     let id = match turn {
         Turn::Request(Request::Watch { id, .. } | Request::Query { id, .. })
         | Turn::Decide(id, _) => id,
-        Turn::Request(Request::Unwatch { .. }) | Turn::Review(_) => None,
+        Turn::Request(Request::Unwatch { .. } | Request::Settle { .. }) | Turn::Review(_) => None,
     };
     let message = format!("at most {LEN_MAX} requests may wait for an answer");
     refuse(outbox, ErrorCode::RateLimited, message, id);

@@ -5,7 +5,7 @@ use std::future::poll_fn;
 use std::time::Duration;
 
 use presence::store::embedded::EmbeddedHub;
-use presence::{Config, Joining, Metrics, Presence, Request, Session, Work};
+use presence::{Config, Joining, Metrics, Presence, Request, Session, Veils, Work};
 use presence_protocol::{
     CloseReason, Device, ErrorCode, Format, GatewayMessage, Status, UserId, UserState,
     decode_gateway,
@@ -53,7 +53,7 @@ impl Client {
 
     pub(crate) fn watch(&self, names: &[&str]) {
         let users = names.iter().map(|name| user(name)).collect();
-        self.session.request(Request::Watch { users, id: None });
+        self.session.request(Request::Watch { users, veils: Veils::new(), id: None });
     }
 
     /// The next thing to do within this time.

@@ -45,7 +45,7 @@ async fn a_cluster_of_redis_7_is_listened_to_by_bucket_and_older_gateways_are_he
     assert!(!published.contains("cmdstat_publish:"), "nothing goes through every server");
 
     // A gateway that knows no sharded channels tells on the shared one.
-    let tell = "return redis.call('PUBLISH', ARGV[1], cmsgpack.pack(ARGV[2]))";
+    let tell = "return redis.call('PUBLISH', ARGV[1], cmsgpack.pack({disconnect = ARGV[2]}))";
     let channel = format!("{}:events", world.prefix());
     for server in cluster.primaries() {
         cluster.server(server).cli(&["EVAL", tell, "0", &channel, NAMES[server]]);
