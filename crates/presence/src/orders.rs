@@ -27,6 +27,9 @@ const RETRY_PAUSE: Duration = Duration::from_secs(1);
 /// The first looks are whole: gateways may be telling a store that was emptied of orders with earlier dates.
 const WHOLE_LOOKS: u64 = 3;
 
+/// A refresh that is older than this is forgotten: there are many, and a gateway that was cut off for longer is rare.
+const REFRESH_KEPT: Duration = Duration::from_hours(1);
+
 /// So many refreshed users may wait for those who want to hear of them.
 const REFRESHED_LEN_MAX: usize = 1024;
 
@@ -90,13 +93,15 @@ impl Orders {
         *date = (*date).max(from_s);
     }
 
-    fn is_news(&self, dated: &Dated) -> bool {
-        self.date_of(&dated.order).is_none_or(|date| date < dated.from_s)
+    fn is_news(&self, dated: &Dated, core: &Core) -> bool {
+        let is_known = |date: u64| date >= dated.from_s;
+        dated.from_s >= oldest_s(core, &dated.order)
+            && !self.date_of(&dated.order).is_some_and(is_known)
     }
 
-    fn forget_before(&self, oldest_s: u64) {
+    fn forget_old(&self, core: &Core) {
         let mut known = self.known.write();
-        known.retain(|_, from_s| *from_s >= oldest_s);
+        known.retain(|order, from_s| *from_s >= oldest_s(core, order));
         if known.len() <= known.capacity() / 4 {
             known.shrink_to_fit();
         }
@@ -120,9 +125,17 @@ pub(crate) async fn run(core: std::sync::Arc<Core>) {
         };
         // Either way it is time to look.
         let _ = timeout(pause, core.orders.wanted.notified()).await;
-        let now_s = core.store.now_ms() / 1000;
-        core.orders.forget_before(now_s.saturating_sub(core.config.orders_kept.as_secs()));
+        core.orders.forget_old(&core);
     }
+}
+
+/// The earliest date that counts of an order of this kind.
+fn oldest_s(core: &Core, order: &Order) -> u64 {
+    let kept = match order {
+        Order::Refresh(_) => core.config.orders_kept.min(REFRESH_KEPT),
+        Order::Revoke(_) => core.config.orders_kept,
+    };
+    (core.store.now_ms() / 1000).saturating_sub(kept.as_secs())
 }
 
 /// Brings this gateway up to the orders that the store remembers, and a store that has lost them up to those known here.
@@ -146,7 +159,7 @@ pub(crate) async fn catch_up(core: &Core) -> Result<(), StoreError> {
             skip = before + page.iter().filter(|dated| dated.from_s == last_s).count();
             from_s = last_s;
         }
-        for dated in page.into_iter().filter(|dated| orders.is_news(dated)) {
+        for dated in page.into_iter().filter(|dated| orders.is_news(dated, core)) {
             core.obey(dated);
         }
         if is_last {
