@@ -5,6 +5,7 @@
 
 mod api_key;
 mod error;
+mod grant;
 mod keepers;
 mod keys;
 mod metrics;
@@ -25,8 +26,9 @@ use crate::settings::{Auth, KeySources, Settings, TokenRules};
 use keys::{Asked, Freshness, Key, KeyRing, Source};
 use token::Verifier;
 
-pub use api_key::ApiKey;
+pub use api_key::ApiKeys;
 pub use error::{AuthError, PEER_MESSAGE};
+pub use grant::GrantError;
 pub(crate) use keepers::Keepers;
 pub(crate) use metrics::AuthMetrics;
 pub use permission::Permission;
@@ -48,6 +50,8 @@ pub struct Identity {
     pub expires_at: Option<SystemTime>,
     /// Whom the user may watch.
     pub may_watch: Permission,
+    /// When the token was issued, in seconds since the Unix epoch; 0 when it does not say.
+    pub issued_at_s: u64,
 }
 
 /// The keys of the configuration cannot be used.
@@ -99,6 +103,11 @@ impl Authenticator {
     /// Verifies a token with the keys of now: its signature, `exp` and `sub` (the user), which it must have, `nbf`, `iss`
     /// and `aud`.
     pub fn authenticate(&self, token: &str) -> Result<Identity, AuthError> {
+        let identity = self.verify(token)?;
+        if grant::is_grant(token) { Err(AuthError::Grant) } else { Ok(identity) }
+    }
+
+    fn verify(&self, token: &str) -> Result<Identity, AuthError> {
         match &self.0 {
             Mode::Open => Err(AuthError::TokenNotExpected),
             Mode::Token { keys, verifier } => verifier.verify(token, keys),
@@ -121,7 +130,12 @@ impl Authenticator {
     /// Takes a client's own word, which only counts where authentication is off.
     pub fn believe(&self, user: UserId) -> Result<Identity, AuthError> {
         match &self.0 {
-            Mode::Open => Ok(Identity { user, expires_at: None, may_watch: Permission::Everyone }),
+            Mode::Open => Ok(Identity {
+                user,
+                expires_at: None,
+                may_watch: Permission::Everyone,
+                issued_at_s: 0,
+            }),
             Mode::Token { .. } => Err(AuthError::TokenRequired),
         }
     }

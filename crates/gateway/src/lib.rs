@@ -14,13 +14,14 @@ mod tls;
 
 mod admission;
 mod app;
+mod consent;
 mod http;
 mod metrics;
+mod outbound;
 mod upgrade;
 
 pub mod auth;
 mod connection;
-mod outbound;
 
 #[cfg(feature = "echo")]
 pub mod echo;

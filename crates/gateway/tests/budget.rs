@@ -67,7 +67,7 @@ fn a_connection_costs_no_more_than_its_budget_and_leaves_nothing_behind() {
 
     // Whatever is allocated once, by the first that need it.
     let first = Client::join(house.addr, user(CONNECTIONS));
-    first.ask(|id| ClientMessage::Watch { users: vec![user(CONNECTIONS)], id });
+    first.ask(|id| ClientMessage::Watch { users: vec![user(CONNECTIONS)], id, grant: None });
     drop(first);
     house.await_gone();
 
@@ -130,7 +130,8 @@ impl House {
         let clients: Vec<Client> = (0..CONNECTIONS).map(join).collect();
         let users: Vec<UserId> = (0..CONNECTIONS).map(user).collect();
         self.wait("all are online", || {
-            let states = clients[0].ask(|id| ClientMessage::Query { users: users.clone(), id });
+            let states =
+                clients[0].ask(|id| ClientMessage::Query { users: users.clone(), id, grant: None });
             states.iter().all(|state| state.state.as_str() == "online")
         });
         clients
@@ -172,7 +173,7 @@ impl House {
 fn all_watch(clients: &[Client]) {
     for (number, client) in clients.iter().enumerate() {
         let users = watched_by(number).map(user).collect();
-        let states = client.ask(|id| ClientMessage::Watch { users, id });
+        let states = client.ask(|id| ClientMessage::Watch { users, id, grant: None });
         assert_eq!(states.len(), WATCHED);
     }
 }

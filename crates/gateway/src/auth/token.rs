@@ -41,6 +41,7 @@ struct Claims {
     /// Read so that a list of issuers is refused, which the library would take.
     #[serde(rename = "iss")]
     _iss: Option<String>,
+    iat: Option<NumericDate>,
     /// Whom the user may watch: ids, or starts of ids with a `*` after them.
     watch: Option<Vec<String>>,
 }
@@ -131,7 +132,9 @@ impl Verifier {
         // `as` saturates: an absurd `exp` becomes one that the clock cannot express.
         let exp = Duration::from_secs(exp.0 as u64).checked_add(self.leeway);
         let expires_at = exp.and_then(|exp| SystemTime::UNIX_EPOCH.checked_add(exp));
-        Ok(Identity { user, expires_at, may_watch: Permission::from_claim(claims.watch) })
+        let may_watch = Permission::from_claim(claims.watch);
+        let issued_at_s = claims.iat.map_or(0, |iat| iat.0 as u64);
+        Ok(Identity { user, expires_at, may_watch, issued_at_s })
     }
 }
 

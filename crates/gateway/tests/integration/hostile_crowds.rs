@@ -110,7 +110,7 @@ async fn one_user_with_ten_thousand_sessions_has_a_hundred() {
 async fn one_user_whom_all_watch_and_none_of_them_reads() {
     let mut peace = Peace::new(&[]).await;
     let addr = peace.gateway.addr;
-    let watch = ClientMessage::Watch { users: users(["friend"]), id: None };
+    let watch = ClientMessage::Watch { users: users(["friend"]), id: None, grant: None };
     let names = names(1_000);
     let mut crowd = Vec::new();
     for part in names.chunks(100) {
@@ -163,7 +163,7 @@ async fn storms_of_watch_and_unwatch_are_cut_off() {
     let mut peace = Peace::new(&["--message-rate=50"]).await;
     let addr = peace.gateway.addr;
     let all = users(names(1_000));
-    let watch = ClientMessage::Watch { users: all.clone(), id: None };
+    let watch = ClientMessage::Watch { users: all.clone(), id: None, grant: None };
     let both = [watch, ClientMessage::Unwatch { users: all }];
     let both = both.map(|message| Message::Binary(encode_client(Format::MsgPack, &message)));
     let storm = move |number: usize| {
