@@ -156,3 +156,19 @@ async fn who_is_veiled_takes_a_place_on_the_watch_list_until_unwatched() {
     a.fence().await;
     assert_eq!(http::metric(house.here(), "presence_watched_users").await, Some(0));
 }
+
+#[tokio::test]
+async fn nobody_is_watched_with_and_without_a_veil_at_once() {
+    let app = App::start().await;
+    let house = house(Kind::OneEmbedded, &app, &["--watch-callback-ttl=0s"]).await;
+    let b = Client::join(house.here(), Format::Json, "b").await;
+    http::until_online(house.here(), "b").await;
+    let mut a = Client::join(house.here(), Format::Json, "a").await;
+    for expected in ["online", "offline", "online", "offline"] {
+        assert_eq!(a.watch(["b"]).await[0].state.as_str(), expected);
+        assert_eq!(http::metric(house.here(), "presence_watches").await, Some(1));
+        if expected == "online" { app.veil("a", "b", now_us()) } else { app.allow("a", "b") }
+    }
+    b.set_status(Show::Away, None);
+    a.expect_nothing_for(QUIET).await;
+}
