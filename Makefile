@@ -21,8 +21,8 @@ bench: ## Measure the codec and the engine's own work
 	$(CARGO) bench --locked --package presence --bench engine -- $(ARGS)
 
 # How many inputs each property is tried with. Without CASES, cargo test tries 256.
-fuzz: CASES ?= 100000
-fuzz: ## Try the readers of bytes with many random inputs, as in: make fuzz CASES=1000000
+fuzz: CASES ?= 20000
+fuzz: ## Try the readers of bytes with many random inputs, as in: make fuzz CASES=100000
 	PROPTEST_CASES=$(CASES) $(CARGO) test --locked --package presence-protocol --package presence-gateway properties
 
 leak: CONNECTS ?= 200000

@@ -5,8 +5,7 @@ use std::collections::VecDeque;
 use std::time::Duration;
 
 use futures::future::join_all;
-use presence_protocol::{ClientMessage, Format, Show, Status, encode_client};
-use tokio_tungstenite::tungstenite::Message;
+use presence_protocol::{ClientMessage, Format, Show, Status};
 
 use crate::client::{Client, PATIENCE, users};
 use crate::dial::Dial;
@@ -155,36 +154,6 @@ async fn a_reader_that_never_reads_is_owed_no_more_while_a_thousand_users_churn(
     peace.assert_grown_at_most(GROWN_MAX).await;
     peace.until("presence_closes_total{reason=\"too_slow\"}", 1).await;
     drop(churning);
-    peace.assert_undisturbed().await;
-}
-
-#[tokio::test]
-async fn storms_of_watch_and_unwatch_are_cut_off() {
-    let mut peace = Peace::new(&["--message-rate=50"]).await;
-    let addr = peace.gateway.addr;
-    let all = users(names(1_000));
-    let watch = ClientMessage::Watch { users: all.clone(), id: None, grant: None };
-    let both = [watch, ClientMessage::Unwatch { users: all }];
-    let both = both.map(|message| Message::Binary(encode_client(Format::MsgPack, &message)));
-    let storm = move |number: usize| {
-        let both = both.clone();
-        async move {
-            let mut client = Client::join(addr, Format::MsgPack, &format!("s{number}")).await;
-            for message in both.iter().cycle().take(300) {
-                client.send_raw(message.clone());
-            }
-            // One that goes on sending may be reset before it reads why.
-            client.end().await
-        }
-    };
-    let storms = tokio::spawn(join_all((0..4).map(storm)));
-    for _ in 0..10 {
-        peace.push().await;
-    }
-    storms.await.expect("all are closed");
-    peace.until("presence_closes_total{reason=\"rate_limited\"}", 4).await;
-    peace.until("presence_watches", 1).await;
-    peace.assert_grown_at_most(GROWN_MAX).await;
     peace.assert_undisturbed().await;
 }
 

@@ -28,7 +28,7 @@ use fred::types::Value;
 use parking_lot::Mutex;
 use presence_protocol::UserId;
 use tokio::sync::mpsc;
-use tokio::time::timeout;
+use tokio::time::{Instant, timeout};
 use tracing::debug;
 
 pub use channels::PubSub;
@@ -128,7 +128,7 @@ async fn open_target(
         reach,
         channels,
         untold: Mutex::default(),
-        finding_out: tokio::sync::Mutex::default(),
+        tried_to_find_out: tokio::sync::Mutex::new(Instant::now()),
         _feed: AbortOnDrop::new(tokio::spawn(feed.run())),
         _beat: beat,
     };
@@ -146,22 +146,25 @@ pub struct RedisStore {
     channels: Arc<Channels>,
     /// What renewals told that nobody has heard of yet.
     untold: Mutex<Pulse>,
-    /// Held by whoever finds out about leases after a stop of this process.
-    finding_out: tokio::sync::Mutex<()>,
+    /// When it was tried last to find out about leases after a stop of this process; held by whoever does.
+    tried_to_find_out: tokio::sync::Mutex<Instant>,
     /// Owns both connections.
     _feed: AbortOnDrop<()>,
     _beat: AbortOnDrop<()>,
 }
 
 impl RedisStore {
-    /// A process that was stopped does not know who died meanwhile, nor whether the store was away, and finds out first.
+    /// A process that was stopped does not know who died meanwhile, nor whether the store was away, and finds out first: it
+    /// tries once.
     async fn know_leases(&self) {
-        let was_stopped = || self.reach.was_stopped_since(self.scripts.leases.renewed_at());
-        if was_stopped() {
-            let _turn = self.finding_out.lock().await;
-            if was_stopped()
-                && let Err(error) = self.learn_leases().await
-            {
+        if !self.reach.was_stopped_since(self.scripts.leases.renewed_at()) {
+            return;
+        }
+        let mut tried = self.tried_to_find_out.lock().await;
+        let known = self.scripts.leases.renewed_at().max(*tried);
+        if self.reach.was_stopped_since(known) {
+            *tried = Instant::now();
+            if let Err(error) = self.learn_leases().await {
                 debug!(%error, "others are judged by what was known before this process was stopped");
             }
         }

@@ -39,6 +39,8 @@ fn heard_by_us(bytes: &[u8], cuts: &[Index]) -> Heard {
         begin = end;
         loop {
             match incoming.next(LEN_MAX) {
+                // The library says nothing of the parts of a message.
+                Ok(Some(Message::Fragment)) => {}
                 Ok(Some(message)) => {
                     let is_last = matches!(message, Message::Close(_));
                     messages.push(message);
