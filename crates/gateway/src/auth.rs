@@ -34,6 +34,10 @@ pub(crate) use metrics::AuthMetrics;
 pub use permission::Permission;
 pub use token::{SignError, sign};
 
+/// The longest token to sign in with that is looked at, in bytes: as much as a frame may have by default. A grant may be as
+/// long as the frame that brings it.
+const TOKEN_LEN_MAX: usize = 64 << 10;
+
 /// How long who comes with a token of an unknown key is kept waiting for fresh keys.
 const FRESH_KEYS_WAIT: Duration = Duration::from_secs(2);
 
@@ -103,6 +107,9 @@ impl Authenticator {
     /// Verifies a token with the keys of now: its signature, `exp` and `sub` (the user), which it must have, `nbf`, `iss`
     /// and `aud`.
     pub fn authenticate(&self, token: &str) -> Result<Identity, AuthError> {
+        if token.len() > TOKEN_LEN_MAX {
+            return Err(AuthError::TooLong);
+        }
         let identity = self.verify(token)?;
         if grant::is_grant(token) { Err(AuthError::Grant) } else { Ok(identity) }
     }

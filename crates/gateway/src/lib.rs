@@ -14,13 +14,14 @@ mod tls;
 
 mod admission;
 mod app;
-mod consent;
 mod http;
 mod metrics;
-mod outbound;
 mod upgrade;
 
 pub mod auth;
+mod consent;
+mod outbound;
+
 mod connection;
 
 #[cfg(feature = "echo")]
