@@ -99,26 +99,25 @@ struct Connection<'a> {
     wire: &'a mut Wire,
     app: &'a SharedApp,
     session: Session,
+    /// In a box: the task is rounded up to 128 bytes, and would be just over.
+    rights: Box<Rights>,
+    /// Whose turn it is, so that neither a flood from the client nor one to it starves the other.
+    reads_first: bool,
+}
+
+/// What the client may do.
+struct Rights {
     may_watch: Permission,
     /// When the token was issued, in seconds since the Unix epoch; 0 when it does not say.
     issued_at_s: u64,
     limiter: Limiter,
-    /// Whose turn it is, so that neither a flood from the client nor one to it starves the other.
-    reads_first: bool,
 }
 
 impl<'a> Connection<'a> {
     fn new(wire: &'a mut Wire, app: &'a SharedApp, opened: Opened) -> Self {
         let Opened { session, may_watch, issued_at_s } = opened;
-        Self {
-            wire,
-            app,
-            session,
-            may_watch,
-            issued_at_s,
-            limiter: Limiter::default(),
-            reads_first: false,
-        }
+        let rights = Box::new(Rights { may_watch, issued_at_s, limiter: Limiter::default() });
+        Self { wire, app, session, rights, reads_first: false }
     }
 
     async fn serve(&mut self) -> End {
@@ -184,7 +183,7 @@ impl<'a> Connection<'a> {
     /// Handles a message. A `hello` is handed back, since its token may have to wait for a key.
     fn receive(&mut self, message: Message) -> Result<Option<Box<Hello>>, End> {
         self.session.heard();
-        let admitted = match self.limiter.admit(self.app.settings.message_rate) {
+        let admitted = match self.rights.limiter.admit(self.app.settings.message_rate) {
             Verdict::Admitted => true,
             Verdict::Refused => false,
             Verdict::GivenUp => return Err(End::Close(CloseReason::RateLimited)),
@@ -219,7 +218,7 @@ impl<'a> Connection<'a> {
     }
 
     fn act(&mut self, message: ClientMessage) -> Result<Option<Box<Hello>>, End> {
-        self.limiter.charge(self.app.settings.message_rate, &message);
+        self.rights.limiter.charge(self.app.settings.message_rate, &message);
         match message {
             ClientMessage::Watch { users, id, grant } => {
                 self.wish(Wish::Watch, users, id, grant.as_ref());

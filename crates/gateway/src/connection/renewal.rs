@@ -14,7 +14,7 @@ impl Connection<'_> {
             return Ok(());
         }
         opening::set_expiry(&self.session, &identity);
-        self.issued_at_s = identity.issued_at_s;
+        self.rights.issued_at_s = identity.issued_at_s;
         self.session.send(self.session.welcome());
         self.take_permission(identity.may_watch);
         Ok(())

@@ -64,7 +64,7 @@ impl Connection<'_> {
         grant: Option<&Grant>,
     ) {
         let granted = grant.map_or(Permission::Nobody, |grant| self.granted(grant));
-        let may = |user: &UserId| self.may_watch.allows(user) || granted.allows(user);
+        let may = |user: &UserId| self.rights.may_watch.allows(user) || granted.allows(user);
         let refused: Vec<UserId> = users.extract_if(.., |user| !may(user)).collect();
         if !refused.is_empty() {
             self.refuse(not_allowed(refused, id.clone()));
@@ -102,9 +102,9 @@ impl Connection<'_> {
 
     /// A fresh token came: whom its claim does not list is watched no longer. One without a claim changes nothing.
     pub(super) fn take_permission(&mut self, claimed: Permission) {
-        self.may_watch = permission(self.app, claimed);
-        if matches!(self.may_watch, Permission::Only(_)) {
-            let (app, may_watch) = (self.app.clone(), self.may_watch.clone());
+        self.rights.may_watch = permission(self.app, claimed);
+        if matches!(self.rights.may_watch, Permission::Only(_)) {
+            let (app, may_watch) = (self.app.clone(), self.rights.may_watch.clone());
             self.session.review(Box::new(move |watched| {
                 let refused = watched.into_iter().filter(|user| !may_watch.allows(user)).collect();
                 std::future::ready(withdraw(&app, refused)).boxed()
@@ -115,7 +115,7 @@ impl Connection<'_> {
     /// The app's backend ordered something of this user.
     pub(super) fn recheck(&self) -> Result<(), End> {
         let user = self.session.user();
-        if self.app.is_revoked(user, self.issued_at_s) {
+        if self.app.is_revoked(user, self.rights.issued_at_s) {
             debug!(session = self.session.number(), "the token was revoked");
             return Err(End::Close(CloseReason::BadToken));
         }
