@@ -139,7 +139,7 @@ export class Asks {
     if (code === "rate_limited") this.#pausedUntil = now + PAUSE_MS;
     const ask = this.#take(error.id);
     if (!ask) return code === "rate_limited" ? "untold" : "other";
-    if (code === "rate_limited") {
+    if (code === "rate_limited" || code === "undecided") {
       // Dropped at the gateway: it stays in flight until its deadline, and is made again.
       this.#inFlight.set(error.id as number, { ...ask, deadline: now + PAUSE_MS });
       return "handled";

@@ -25,6 +25,7 @@ const ERROR_CODES: ReadonlySet<unknown> = new Set<ErrorCode>([
   "rate_limited",
   "bad_user_id",
   "store_unavailable",
+  "undecided",
 ]);
 
 /** Throws `MalformedMessage`. */

@@ -30,11 +30,19 @@ export interface Hello {
   readonly text?: string;
 }
 
+interface Request<Type> {
+  readonly type: Type;
+  readonly users: readonly string[];
+  readonly id?: number;
+  /** A JWT of the application's backend, for those of these users whom the token does not list. */
+  readonly grant?: string;
+}
+
 export type ClientMessage =
   | Hello
-  | { readonly type: "watch"; readonly users: readonly string[]; readonly id?: number }
+  | Request<"watch">
   | { readonly type: "unwatch"; readonly users: readonly string[] }
-  | { readonly type: "query"; readonly users: readonly string[]; readonly id?: number }
+  | Request<"query">
   | { readonly type: "heartbeat" }
   | { readonly type: "status"; readonly show: Show; readonly text?: string }
   | { readonly type: "bye" };
@@ -56,7 +64,8 @@ export type ErrorCode =
   | "too_many_watches"
   | "rate_limited"
   | "bad_user_id"
-  | "store_unavailable";
+  | "store_unavailable"
+  | "undecided";
 
 /** The gateway refused one message; all else goes on. */
 export interface Refusal {

@@ -21,6 +21,11 @@ export interface Options {
   readonly token?: string | (() => string | Promise<string>);
   /** Who signs in, instead of a token: believed only by a gateway without authentication. */
   readonly user?: string;
+  /**
+   * Called for each message that asks for users, with these: gives a grant to see them, a JWT that
+   * the application's backend signed, or nothing where the token is enough.
+   */
+  readonly grant?: (users: readonly string[]) => string | undefined;
   /** What kind of device this is: 1 to 32 of `a-z`, `0-9`, `_` and `-`. */
   readonly device?: string;
   /** How to be shown from the first moment, until `setStatus` says otherwise. */
@@ -81,6 +86,7 @@ export function means(
     codec: options.codec ?? json,
     WebSocket: options.WebSocket ?? builtIn(),
     token: typeof token === "function" ? token : () => token,
+    grant: options.grant,
     surroundings: place,
     tell,
   };

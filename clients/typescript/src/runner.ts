@@ -31,6 +31,7 @@ export interface Means {
   readonly codec: Codec;
   readonly WebSocket: WebSocketConstructor;
   readonly token: () => unknown;
+  readonly grant: ((users: readonly string[]) => string | undefined) | undefined;
   readonly surroundings: Surroundings;
   /** Effects that are for the application. */
   readonly tell: (effect: Exclude<Effect, { do: "ask_token" | "dial" | "send" | "drop" }>) => void;
@@ -142,7 +143,20 @@ export class Runner {
 
   #send(message: ClientMessage): void {
     if (this.#socket?.readyState !== OPEN) return;
-    this.#socket.send(this.means.codec.encode(message));
+    this.#socket.send(this.means.codec.encode(this.#granted(message)));
+  }
+
+  /** The message with a grant, where it asks for users and the application gives one. */
+  #granted(message: ClientMessage): ClientMessage {
+    if (message.type !== "watch" && message.type !== "query") return message;
+    if (!this.means.grant || message.users.length === 0) return message;
+    try {
+      const grant = this.means.grant(message.users);
+      return grant === undefined ? message : { ...message, grant };
+    } catch (error) {
+      this.means.tell({ do: "tell_error", error });
+      return message;
+    }
   }
 
   #drop(): void {

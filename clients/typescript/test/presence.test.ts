@@ -54,6 +54,22 @@ test("watches of one moment are one message, and only differences are sent", asy
   assert.equal(presence.get("cy")?.state, "online");
 });
 
+test("a grant goes with each message that asks for users it is for", async () => {
+  const place = new Place();
+  const grant = (users: readonly string[]) => (users.includes("bo") ? users.join("+") : undefined);
+  const presence = place.connect({ user: "ana", grant });
+  place.socket.welcome();
+  await settled();
+  place.socket.take();
+  presence.watch(["bo", "cy"]);
+  await settled();
+  const watch = { type: "watch", users: ["bo", "cy"], id: 1, grant: "bo+cy" };
+  assert.deepEqual(place.socket.take(), [watch]);
+  void presence.query(["di"]).catch(() => undefined);
+  await settled();
+  assert.deepEqual(place.socket.take(), [{ type: "query", users: ["di"], id: 2 }]);
+});
+
 test("leaving and coming back within a moment sends nothing and forgets nothing", async () => {
   const { presence, socket } = await connected();
   const unwatch = presence.watch("bo");

@@ -68,6 +68,14 @@ test("a busy gateway is left alone for a while, and then asked again", () => {
   assert.deepEqual(sent(history.pass(1)), [{ type: "watch", users: ["bo"], id: 2 }]);
 });
 
+test("who cannot be decided on now is asked for again, and all else goes on", () => {
+  const history = connected();
+  history.watch("bo");
+  history.hear({ type: "error", code: "undecided", message: "m", id: 1 });
+  assert.deepEqual(sent(history.watch("cy")), [{ type: "watch", users: ["cy"], id: 2 }]);
+  assert.deepEqual(sent(history.pass(1_000)), [{ type: "watch", users: ["bo"], id: 3 }]);
+});
+
 test("a status that a busy gateway may have dropped is said again, not at once", () => {
   const history = connected();
   const status = { type: "status", show: "busy" } as const;

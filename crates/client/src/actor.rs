@@ -24,7 +24,7 @@ use crate::socket::{Incoming, Socket};
 /// Runs a client until it ends.
 pub(crate) async fn run(options: Options, shared: Arc<Shared>, queries: mpsc::Receiver<Query>) {
     let backoff = Backoff::new(options.backoff_min, options.backoff_max, Rng::new());
-    let asks = Asks::default();
+    let asks = Asks::new(options.grant.clone());
     let shared_with_handles = shared.clone();
     let actor = Actor { options, shared, queries, asks, backoff, token: None, refused_token: None };
     let reason = actor.live().await;

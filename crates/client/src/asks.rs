@@ -8,12 +8,13 @@ use std::collections::{BTreeSet, HashMap, VecDeque};
 use std::time::Duration;
 
 use presence_protocol::{
-    ClientMessage, ErrorCode, ErrorMessage, INTEGER_MAX, RequestId, UserId, UserState,
+    ClientMessage, ErrorCode, ErrorMessage, Grant, INTEGER_MAX, RequestId, UserId, UserState,
 };
 use tokio::sync::oneshot;
 use tokio::time::Instant;
 
 use crate::client::QueryError;
+use crate::options::GrantSource;
 use crate::view::View;
 
 /// The most bytes of user ids in one message: a quarter of the gateway's smallest default limit.
@@ -58,6 +59,7 @@ pub(crate) struct Asks {
     /// Watches that the gateway had no room for.
     without_room: Vec<UserId>,
     paused_until: Option<Instant>,
+    grant: Option<GrantSource>,
 }
 
 struct Ask {
@@ -83,6 +85,10 @@ pub(crate) enum Verdict {
 }
 
 impl Asks {
+    pub(crate) fn new(grant: Option<GrantSource>) -> Self {
+        Self { grant, ..Self::default() }
+    }
+
     pub(crate) fn has_room_for_a_query(&self) -> bool {
         self.queries.len() < QUERIES_WAITING_MAX
     }
@@ -118,7 +124,8 @@ impl Asks {
     fn watch(&mut self, view: &mut View, now: Instant) -> ClientMessage {
         let users = chunk(view.unasked(), BTreeSet::pop_first);
         let id = self.begin(Kind::Watch, users.clone(), now);
-        ClientMessage::Watch { users, id: Some(id) }
+        let grant = self.grant_for(&users);
+        ClientMessage::Watch { users, id: Some(id), grant }
     }
 
     fn next_query(&mut self, now: Instant) -> Option<ClientMessage> {
@@ -132,9 +139,14 @@ impl Asks {
                 continue;
             }
             let id = self.begin(Kind::Query(query), users.clone(), now);
-            return Some(ClientMessage::Query { users, id: Some(id) });
+            let grant = self.grant_for(&users);
+            return Some(ClientMessage::Query { users, id: Some(id), grant });
         }
         None
+    }
+
+    fn grant_for(&self, users: &[UserId]) -> Option<Grant> {
+        self.grant.as_ref().and_then(|grant| grant(users))
     }
 
     fn begin(&mut self, kind: Kind, users: Vec<UserId>, now: Instant) -> RequestId {
@@ -163,7 +175,7 @@ impl Asks {
         match (error.code, ask.kind) {
             (ErrorCode::NotAllowed, kind) => self.partly_refused(error, Ask { kind, ..ask }),
             // Dropped at the gateway: it stays in flight until its deadline, and is made again.
-            (ErrorCode::RateLimited, kind) => {
+            (ErrorCode::RateLimited | ErrorCode::Undecided, kind) => {
                 self.put_off(error, Ask { kind, users: ask.users, deadline: now + PAUSE });
                 Verdict::Handled
             }

@@ -44,5 +44,5 @@ pub use client::{Client, QueryError};
 pub use dial::{Trust, dial};
 pub use event::{DisconnectReason, Event};
 pub use events::Events;
-pub use options::{Credential, Dial, Heartbeat, Options, TokenSource, Transport};
+pub use options::{Credential, Dial, GrantSource, Heartbeat, Options, TokenSource, Transport};
 pub use view::{Freshness, Known};

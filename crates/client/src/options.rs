@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use futures::future::BoxFuture;
 use http::Uri;
-use presence_protocol::{Device, Format, Status, UserId};
+use presence_protocol::{Device, Format, Grant, Status, UserId};
 use tokio::io::{AsyncRead, AsyncWrite};
 
 use crate::dial::{Trust, dial};
@@ -34,6 +34,8 @@ pub struct Options {
     /// How to be shown from the first moment, until `set_status` says otherwise.
     /// It goes with the `hello` of every connection, so that nothing flickers.
     pub status: Option<Status>,
+    /// Asked for each `watch` and `query`, where the app's backend gives grants of its own.
+    pub grant: Option<GrantSource>,
     /// How messages are written. `MessagePack` by default, as it is smaller.
     pub format: Format,
     /// Who gives the signs of life.
@@ -60,6 +62,7 @@ impl Options {
             credential,
             device: None,
             status: None,
+            grant: None,
             format: Format::MsgPack,
             heartbeat: Heartbeat::Ping,
             backoff_min: BACKOFF_MIN,
@@ -73,6 +76,9 @@ impl Options {
 
 /// Gives a token each time it is called: a fresh one, when the last has expired.
 pub type TokenSource = Arc<dyn Fn() -> BoxFuture<'static, String> + Send + Sync>;
+
+/// Gives a grant to watch these users, if they need one: a JWT that the app's backend signed.
+pub type GrantSource = Arc<dyn Fn(&[UserId]) -> Option<Grant> + Send + Sync>;
 
 /// How a client proves who it is.
 #[derive(Clone)]

@@ -157,8 +157,13 @@ impl Handshake {
         Ok(Arc::new(Self { app: app.clone(), peer, address, _place: place }))
     }
 
-    /// Lets a WebSocket in, or says why not.
-    pub(crate) fn seat(&self, headers: &HeaderMap) -> Result<Seat, Refusal> {
+    /// Where the client of a request is: behind the proxies that are trusted.
+    pub(crate) fn client(&self, headers: &HeaderMap) -> IpAddr {
+        forwarded::client(&self.app.settings.admission.proxies, self.peer, headers).to_canonical()
+    }
+
+    /// Lets a client's WebSocket in, or says why not.
+    pub(crate) fn seat(&self, client: IpAddr, headers: &HeaderMap) -> Result<Seat, Refusal> {
         let (app, limits) = (&self.app, &self.app.settings.admission);
         if let Some(refusal) = app.admission.why_closed(app) {
             return Err(refusal);
@@ -166,7 +171,6 @@ impl Handshake {
         if !origin::is_allowed(&limits.allowed_origins, headers) {
             return Err(Refusal::Origin);
         }
-        let client = forwarded::client(&limits.proxies, self.peer, headers);
         let address = Address::of(client).filter(|_| !limits.proxies.trusted.contain(client));
         if !app.admission.sockets_by_address.enter(address) {
             return Err(Refusal::Address);

@@ -1,15 +1,15 @@
 //! What all connections of one gateway share.
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
 
 use presence::Presence;
-use presence_protocol::SessionId;
+use presence_protocol::UserId;
 use prometheus_client::registry::Registry;
 use tracing::debug;
 
 use crate::admission::Admission;
-use crate::auth::{ApiKey, AuthError, Authenticator};
+use crate::auth::{ApiKeys, AuthError, Authenticator, Identity};
+use crate::consent::Consent;
 use crate::metrics::Metrics;
 use crate::settings::Settings;
 
@@ -22,12 +22,13 @@ pub(crate) struct App {
     pub(crate) gateway: String,
     pub(crate) settings: Settings,
     pub(crate) authenticator: Authenticator,
-    pub(crate) api_key: Option<ApiKey>,
+    pub(crate) api_keys: ApiKeys,
+    /// Asks the app's backend who may watch whom, where it is to be asked.
+    pub(crate) consent: Option<Consent>,
     pub(crate) presence: Presence,
     pub(crate) registry: Registry,
     pub(crate) metrics: Metrics,
     pub(crate) admission: Admission,
-    sessions_made: AtomicU64,
 }
 
 impl App {
@@ -35,22 +36,23 @@ impl App {
         gateway: String,
         settings: Settings,
         authenticator: Authenticator,
+        consent: Option<Consent>,
         presence: Presence,
         registry: Registry,
         metrics: Metrics,
     ) -> Self {
-        let api_key = settings.api_key.clone().map(ApiKey::new);
+        let api_keys = ApiKeys::new(settings.api_keys.clone());
         let admission = Admission::new(&settings);
         Self {
             gateway,
             settings,
             authenticator,
-            api_key,
+            api_keys,
+            consent,
             presence,
             registry,
             metrics,
             admission,
-            sessions_made: AtomicU64::new(0),
         }
     }
 
@@ -60,12 +62,15 @@ impl App {
         self.metrics.auth.refused(error);
     }
 
-    pub(crate) fn next_session_number(&self) -> u64 {
-        self.sessions_made.fetch_add(1, Ordering::Relaxed) + 1
+    /// Whether what let a user in counts no more: a token of an earlier second than the app's backend says.
+    pub(crate) fn is_revoked(&self, user: &UserId, issued_at_s: u64) -> bool {
+        self.authenticator.wants_token()
+            && self.presence.revoked_until(user).is_some_and(|from_s| issued_at_s < from_s)
     }
 
-    /// A session's id: tells an operator which gateway holds it.
-    pub(crate) fn session_id(&self, number: u64) -> SessionId {
-        SessionId::new(format!("{}-{number}", self.gateway))
+    /// An identity that was not revoked.
+    pub(crate) fn unrevoked(&self, identity: Identity) -> Result<Identity, AuthError> {
+        let is_revoked = self.is_revoked(&identity.user, identity.issued_at_s);
+        if is_revoked { Err(AuthError::Revoked) } else { Ok(identity) }
     }
 }

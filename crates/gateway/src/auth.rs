@@ -5,6 +5,7 @@
 
 mod api_key;
 mod error;
+mod grant;
 mod keepers;
 mod keys;
 mod metrics;
@@ -25,12 +26,17 @@ use crate::settings::{Auth, KeySources, Settings, TokenRules};
 use keys::{Asked, Freshness, Key, KeyRing, Source};
 use token::Verifier;
 
-pub use api_key::ApiKey;
+pub use api_key::ApiKeys;
 pub use error::{AuthError, PEER_MESSAGE};
+pub use grant::GrantError;
 pub(crate) use keepers::Keepers;
 pub(crate) use metrics::AuthMetrics;
 pub use permission::Permission;
 pub use token::{SignError, sign};
+
+/// The longest token to sign in with that is looked at, in bytes: as much as a frame may have by default. A grant may be as
+/// long as the frame that brings it.
+const TOKEN_LEN_MAX: usize = 64 << 10;
 
 /// How long who comes with a token of an unknown key is kept waiting for fresh keys.
 const FRESH_KEYS_WAIT: Duration = Duration::from_secs(2);
@@ -48,6 +54,8 @@ pub struct Identity {
     pub expires_at: Option<SystemTime>,
     /// Whom the user may watch.
     pub may_watch: Permission,
+    /// When the token was issued, in seconds since the Unix epoch; 0 when it does not say.
+    pub issued_at_s: u64,
 }
 
 /// The keys of the configuration cannot be used.
@@ -99,6 +107,14 @@ impl Authenticator {
     /// Verifies a token with the keys of now: its signature, `exp` and `sub` (the user), which it must have, `nbf`, `iss`
     /// and `aud`.
     pub fn authenticate(&self, token: &str) -> Result<Identity, AuthError> {
+        if token.len() > TOKEN_LEN_MAX {
+            return Err(AuthError::TooLong);
+        }
+        let identity = self.verify(token)?;
+        if grant::is_grant(token) { Err(AuthError::Grant) } else { Ok(identity) }
+    }
+
+    fn verify(&self, token: &str) -> Result<Identity, AuthError> {
         match &self.0 {
             Mode::Open => Err(AuthError::TokenNotExpected),
             Mode::Token { keys, verifier } => verifier.verify(token, keys),
@@ -121,7 +137,12 @@ impl Authenticator {
     /// Takes a client's own word, which only counts where authentication is off.
     pub fn believe(&self, user: UserId) -> Result<Identity, AuthError> {
         match &self.0 {
-            Mode::Open => Ok(Identity { user, expires_at: None, may_watch: Permission::Everyone }),
+            Mode::Open => Ok(Identity {
+                user,
+                expires_at: None,
+                may_watch: Permission::Everyone,
+                issued_at_s: 0,
+            }),
             Mode::Token { .. } => Err(AuthError::TokenRequired),
         }
     }

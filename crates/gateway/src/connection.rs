@@ -15,6 +15,7 @@ mod limiter;
 mod opening;
 mod outgoing;
 mod renewal;
+mod watching;
 mod wire;
 
 use std::future::{Future, poll_fn};
@@ -22,8 +23,7 @@ use std::task::{Context, Poll};
 
 use presence::{Request, Session, Work};
 use presence_protocol::{
-    ClientMessage, CloseReason, ErrorCode, ErrorMessage, Format, Hello, RequestId, UserId,
-    decode_client,
+    ClientMessage, CloseReason, ErrorCode, ErrorMessage, Format, Hello, decode_client,
 };
 use tracing::debug;
 
@@ -35,6 +35,7 @@ use incoming::Message;
 use limiter::{Limiter, Verdict};
 pub(crate) use opening::Newcomer;
 use opening::Opened;
+use watching::Wish;
 pub(crate) use wire::Wire;
 
 /// How a socket comes to its end.
@@ -98,26 +99,25 @@ struct Connection<'a> {
     wire: &'a mut Wire,
     app: &'a SharedApp,
     session: Session,
-    /// Which of this gateway's sessions it is.
-    number: u64,
-    may_watch: Permission,
-    limiter: Limiter,
+    /// In a box: the task is rounded up to 128 bytes, and would be just over.
+    rights: Box<Rights>,
     /// Whose turn it is, so that neither a flood from the client nor one to it starves the other.
     reads_first: bool,
 }
 
+/// What the client may do.
+struct Rights {
+    may_watch: Permission,
+    /// When the token was issued, in seconds since the Unix epoch; 0 when it does not say.
+    issued_at_s: u64,
+    limiter: Limiter,
+}
+
 impl<'a> Connection<'a> {
     fn new(wire: &'a mut Wire, app: &'a SharedApp, opened: Opened) -> Self {
-        let Opened { session, number, may_watch } = opened;
-        Self {
-            wire,
-            app,
-            session,
-            number,
-            may_watch,
-            limiter: Limiter::default(),
-            reads_first: false,
-        }
+        let Opened { session, may_watch, issued_at_s } = opened;
+        let rights = Box::new(Rights { may_watch, issued_at_s, limiter: Limiter::default() });
+        Self { wire, app, session, rights, reads_first: false }
     }
 
     async fn serve(&mut self) -> End {
@@ -175,6 +175,7 @@ impl<'a> Connection<'a> {
         match work {
             Work::Frame(frame) => self.wire.send(frame),
             Work::Ping => self.wire.ping(),
+            Work::Recheck => self.recheck(),
             Work::Close(reason) => Err(End::Close(reason)),
         }
     }
@@ -182,7 +183,7 @@ impl<'a> Connection<'a> {
     /// Handles a message. A `hello` is handed back, since its token may have to wait for a key.
     fn receive(&mut self, message: Message) -> Result<Option<Box<Hello>>, End> {
         self.session.heard();
-        let admitted = match self.limiter.admit(self.app.settings.message_rate) {
+        let admitted = match self.rights.limiter.admit(self.app.settings.message_rate) {
             Verdict::Admitted => true,
             Verdict::Refused => false,
             Verdict::GivenUp => return Err(End::Close(CloseReason::RateLimited)),
@@ -217,17 +218,13 @@ impl<'a> Connection<'a> {
     }
 
     fn act(&mut self, message: ClientMessage) -> Result<Option<Box<Hello>>, End> {
-        self.limiter.charge(self.app.settings.message_rate, &message);
+        self.rights.limiter.charge(self.app.settings.message_rate, &message);
         match message {
-            ClientMessage::Watch { users, id } => {
-                if let Some(users) = self.permitted(users, id.as_ref()) {
-                    self.session.request(Request::Watch { users, id });
-                }
+            ClientMessage::Watch { users, id, grant } => {
+                self.wish(Wish::Watch, users, id, grant.as_ref());
             }
-            ClientMessage::Query { users, id } => {
-                if let Some(users) = self.permitted(users, id.as_ref()) {
-                    self.session.request(Request::Query { users, id });
-                }
+            ClientMessage::Query { users, id, grant } => {
+                self.wish(Wish::Query, users, id, grant.as_ref());
             }
             ClientMessage::Unwatch { users } => self.session.request(Request::Unwatch { users }),
             ClientMessage::Heartbeat => {}
@@ -241,28 +238,13 @@ impl<'a> Connection<'a> {
         Ok(None)
     }
 
-    /// Those of the users that the client may watch; the others are refused. None when nothing is left of the request.
-    fn permitted(&self, mut users: Vec<UserId>, id: Option<&RequestId>) -> Option<Vec<UserId>> {
-        let refused = self.may_watch.take_refused(&mut users);
-        if refused.is_empty() {
-            return Some(users);
-        }
-        self.refuse(ErrorMessage {
-            code: ErrorCode::NotAllowed,
-            message: "the token does not allow to watch these users".to_owned(),
-            id: id.cloned(),
-            users: refused,
-        });
-        (!users.is_empty()).then_some(users)
-    }
-
     fn welcome(&mut self) -> Result<(), End> {
-        self.wire.send(self.session.welcome(self.app.session_id(self.number)))
+        self.wire.send(self.session.welcome())
     }
 
     fn refuse(&self, error: ErrorMessage) {
         debug!(
-            session = self.number,
+            session = self.session.number(),
             code = error.code.as_str(),
             message = error.message,
             "refused"

@@ -51,7 +51,9 @@ pub(crate) async fn start(
 ) -> Result<(Presence, String)> {
     let config = config(&settings);
     let (opened, store_note) = open_store(&settings, &config, &gateway).await?;
-    Ok((Presence::start(config, opened, metrics), store_note))
+    let presence = Presence::start(config, opened, metrics);
+    presence.read_orders().await.context("cannot read from the store whose tokens were revoked")?;
+    Ok((presence, store_note))
 }
 
 fn config(settings: &Settings) -> Config {
@@ -60,6 +62,7 @@ fn config(settings: &Settings) -> Config {
         ttl: settings.ttl,
         grace: settings.grace,
         last_seen: settings.last_seen,
+        orders_kept: settings.revocation_kept,
         watch_len_max: settings.max_watch as usize,
         unsent_bytes_max: settings.admission.max_unsent_bytes,
         sessions: SessionLimit {

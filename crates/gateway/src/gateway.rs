@@ -12,6 +12,7 @@ use tracing::info;
 
 use crate::app::{App, SharedApp};
 use crate::auth::{Authenticator, Keepers};
+use crate::consent::Consent;
 use crate::engine::{self, EngineThread};
 use crate::metrics::Metrics;
 use crate::server::Server;
@@ -57,7 +58,9 @@ impl Gateway {
         let (presence, store_note) =
             engine.run(engine::start(settings.clone(), gateway.clone(), engine_metrics)).await?;
         let listen = settings.listen;
-        let app = Arc::new(App::new(gateway, settings, authenticator, presence, registry, metrics));
+        let consent = Consent::from_settings(&settings, &presence, &mut registry)?;
+        let app = App::new(gateway, settings, authenticator, consent, presence, registry, metrics);
+        let app = Arc::new(app);
         let server = Server::bind(listen, app.clone(), tls.clone())
             .with_context(|| format!("cannot listen on {listen}"))?;
         Ok(Self {

@@ -2,6 +2,7 @@
 
 mod api;
 mod demo;
+mod users;
 
 use axum::Router;
 use axum::extract::{DefaultBodyLimit, Request, State};
@@ -23,7 +24,7 @@ pub(crate) fn router(app: SharedApp) -> Router {
         .route("/healthz", get("ok\n"))
         .route("/readyz", get(ready))
         .route("/metrics", get(metrics));
-    if app.api_key.is_some() {
+    if !app.api_keys.is_empty() {
         router = router.merge(backend(app.clone()));
     }
     if app.settings.dev {
@@ -37,7 +38,10 @@ fn backend(app: SharedApp) -> Router<SharedApp> {
     Router::new()
         .route("/v1/presence/query", post(api::query))
         .route("/v1/presence/{user}", get(api::user))
-        .route("/v1/users/{user}/disconnect", post(api::disconnect))
+        .route("/v1/users/{user}/sessions", get(users::sessions))
+        .route("/v1/users/{user}/disconnect", post(users::disconnect))
+        .route("/v1/users/{user}/refresh", post(users::refresh))
+        .route("/v1/users/{user}/revoke", post(users::revoke))
         .layer(DefaultBodyLimit::max(api::BODY_LEN_MAX))
         .layer(from_fn_with_state(app, in_time))
 }
@@ -62,6 +66,9 @@ async fn metrics(State(app): State<SharedApp>) -> impl IntoResponse {
     const OPEN_METRICS: &str = "application/openmetrics-text; version=1.0.0; charset=utf-8";
     app.presence.measure();
     app.admission.measure(&app.metrics);
+    if let Some(consent) = &app.consent {
+        consent.measure();
+    }
     let mut text = String::new();
     if let Err(error) = prometheus_client::encoding::text::encode(&mut text, &app.registry) {
         error!(%error, "cannot write the metrics");

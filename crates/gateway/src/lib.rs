@@ -19,8 +19,10 @@ mod metrics;
 mod upgrade;
 
 pub mod auth;
-mod connection;
+mod consent;
 mod outbound;
+
+mod connection;
 
 #[cfg(feature = "echo")]
 pub mod echo;

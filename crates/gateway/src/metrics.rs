@@ -10,6 +10,8 @@ use prometheus_client::registry::{Registry, Unit};
 use crate::admission::Refusal;
 use crate::auth::AuthMetrics;
 
+use crate::auth::GrantError;
+
 /// The sockets' counters and gauges.
 #[derive(Debug, Default)]
 pub(crate) struct Metrics {
@@ -23,6 +25,8 @@ pub(crate) struct Metrics {
     pub(crate) refused_connections: Family<RefusalLabel, Counter>,
     pub(crate) handshakes: Gauge,
     pub(crate) memory: Gauge,
+    pub(crate) grants_refused: Family<GrantLabel, Counter>,
+    pub(crate) api_calls: Family<ApiLabel, Counter>,
 }
 
 /// Why a socket closed.
@@ -73,6 +77,24 @@ impl PauseLabel {
     pub(crate) const HANDSHAKES: Self = Self { why: "handshakes" };
 }
 
+/// Which rule a grant broke.
+#[derive(Debug, Clone, PartialEq, Eq, Hash, EncodeLabelSet)]
+pub(crate) struct GrantLabel {
+    rule: &'static str,
+}
+
+impl From<&GrantError> for GrantLabel {
+    fn from(error: &GrantError) -> Self {
+        Self { rule: error.label() }
+    }
+}
+
+/// With which API key a call came, counted from 1; 0 for one that was refused.
+#[derive(Debug, Clone, PartialEq, Eq, Hash, EncodeLabelSet)]
+pub(crate) struct ApiLabel {
+    pub(crate) key: u32,
+}
+
 impl Metrics {
     /// Makes them, and names them in the registry.
     pub(crate) fn register(registry: &mut Registry) -> Self {
@@ -84,6 +106,16 @@ impl Metrics {
             "refused_messages",
             "Client messages answered by an error, by code",
             m.refused_messages.clone(),
+        );
+        registry.register(
+            "grants_refused",
+            "Grants to watch users that count for nothing, by the rule that they broke",
+            m.grants_refused.clone(),
+        );
+        registry.register(
+            "api_calls",
+            "Calls under /v1, by the API key's place in the settings; 0 without a good one",
+            m.api_calls.clone(),
         );
         registry.register("accept_errors", "TCP accepts that failed", m.accept_errors.clone());
         registry.register(

@@ -12,6 +12,7 @@ mod outbound_url;
 mod rules;
 mod sources;
 mod values;
+mod watching;
 
 #[cfg(test)]
 mod tests;
@@ -28,6 +29,7 @@ pub use flags::{Command, LogFormat};
 pub use outbound_url::OutboundUrl;
 use presence::store::redis::TlsFiles;
 pub use values::{RedisUrl, Secret};
+pub use watching::{Callback, WatchPolicy, WhenDown};
 
 /// What one gateway was told to do: checked, complete, and safe to print with `{:?}`.
 #[derive(Clone, Debug)]
@@ -56,10 +58,14 @@ pub struct Settings {
     pub auth: Auth,
     /// How often the keys at `jwks_url` are fetched; at least 10 s.
     pub jwks_refresh: Duration,
+    /// Who decides whom a user may watch.
+    pub watch_policy: WatchPolicy,
     /// The certificate authorities that calls of our own over https trust; else those of this machine.
     pub outbound_ca_file: Option<PathBuf>,
-    /// Opens the HTTP calls under `/v1`; without it they answer 404.
-    pub api_key: Option<Secret>,
+    /// Each opens the HTTP calls under `/v1`; without any they answer 404.
+    pub api_keys: Vec<Secret>,
+    /// How long it is remembered whose tokens were revoked; at least 1 min.
+    pub revocation_kept: Duration,
     /// How long a new socket may take to say `hello`.
     pub hello_timeout: Duration,
     /// How long a socket may take nothing that is written to it.
@@ -201,7 +207,9 @@ impl Settings {
             ("prefix", self.prefix.clone()),
             ("auth", self.auth.to_string()),
             ("jwks_refresh", duration(self.jwks_refresh)),
-            ("api_key", if self.api_key.is_some() { "on" } else { "off" }.to_owned()),
+            ("watch_policy", self.watch_policy.to_string()),
+            ("api_keys", self.api_keys.len().to_string()),
+            ("revocation_kept", duration(self.revocation_kept)),
             ("heartbeat", duration(self.heartbeat)),
             ("ttl", duration(self.ttl)),
             ("grace", duration(self.grace)),

@@ -32,7 +32,8 @@ pub(crate) async fn upgrade(
     Extension(handshake): Extension<Arc<Handshake>>,
     mut request: Request,
 ) -> Response {
-    let seat = match handshake.seat(request.headers()) {
+    let address = handshake.client(request.headers());
+    let seat = match handshake.seat(address, request.headers()) {
         Ok(seat) => seat,
         Err(refusal) => return refuse(&app, refusal),
     };
@@ -49,7 +50,7 @@ pub(crate) async fn upgrade(
         Err(refusal) => return refusal.into_response(),
     };
     let on_upgrade = hyper::upgrade::on(&mut request);
-    let newcomer = Box::new(Newcomer { identity, handshake });
+    let newcomer = Box::new(Newcomer { identity, address, handshake });
     tokio::spawn(start(seat, on_upgrade, negotiated.format, newcomer));
     accept(response, &negotiated)
 }
@@ -100,7 +101,7 @@ async fn bearer(
         Some(token) => app.authenticator.admit(token).await,
         None => Err(AuthError::NoToken),
     };
-    identity.map(Some).map_err(|error| {
+    identity.and_then(|identity| app.unrevoked(identity)).map(Some).map_err(|error| {
         app.refused(&error);
         match error {
             AuthError::KeysOutOfReach => (StatusCode::SERVICE_UNAVAILABLE, TRY_AGAIN),

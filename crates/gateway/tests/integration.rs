@@ -2,6 +2,8 @@
 //!
 //! Scenarios that any store must pass run twice, by `on_both_stores!`.
 
+#[path = "integration/app.rs"]
+mod app;
 #[path = "integration/client.rs"]
 mod client;
 #[path = "integration/crowd.rs"]
@@ -29,6 +31,8 @@ mod tokens;
 mod access;
 #[path = "integration/api.rs"]
 mod api;
+#[path = "integration/callback.rs"]
+mod callback;
 #[path = "integration/churn.rs"]
 mod churn;
 #[path = "integration/closes.rs"]
@@ -43,6 +47,8 @@ mod errors;
 mod failovers;
 #[path = "integration/gateway_faults.rs"]
 mod gateway_faults;
+#[path = "integration/grants.rs"]
+mod grants;
 #[path = "integration/hostile.rs"]
 mod hostile;
 #[path = "integration/hostile_crowds.rs"]
@@ -61,6 +67,8 @@ mod limits;
 mod limits_of_http;
 #[path = "integration/limits_of_memory.rs"]
 mod limits_of_memory;
+#[path = "integration/orders.rs"]
+mod orders;
 #[path = "integration/outages.rs"]
 mod outages;
 #[path = "integration/presence.rs"]
@@ -75,6 +83,8 @@ mod redis_link;
 mod redis_refuses;
 #[path = "integration/rust_client.rs"]
 mod rust_client;
+#[path = "integration/sessions.rs"]
+mod sessions;
 #[path = "integration/snapshots.rs"]
 mod snapshots;
 #[path = "integration/start.rs"]
@@ -85,3 +95,5 @@ mod tls;
 mod token_table;
 #[path = "integration/upgrade.rs"]
 mod upgrade;
+#[path = "integration/veiled.rs"]
+mod veiled;

@@ -75,7 +75,8 @@ fn all_come_and_go(gateway: &Gateway) {
     let clients: Vec<Client> = (0..CROWD).map(join).collect();
     let watched_by = |number: usize| (1..=WATCHED).map(move |next| user(number + next)).collect();
     for (number, client) in clients.iter().enumerate() {
-        let states = client.ask(|id| ClientMessage::Watch { users: watched_by(number), id });
+        let states =
+            client.ask(|id| ClientMessage::Watch { users: watched_by(number), id, grant: None });
         assert_eq!(states.len(), WATCHED);
     }
     for (number, client) in clients.iter().enumerate() {

@@ -13,6 +13,8 @@ pub struct Config {
     pub grace: Duration,
     /// How long "last seen" is kept after a user went offline.
     pub last_seen: Duration,
+    /// How long orders of the app's backend are remembered: that tokens of a user count no more.
+    pub orders_kept: Duration,
     /// The longest watch list of one session.
     pub watch_len_max: usize,
     /// How many bytes of answers may wait for a client that does not read.
@@ -61,6 +63,7 @@ impl Default for Config {
             ttl: Duration::from_secs(30),
             grace: Duration::from_secs(3),
             last_seen: Duration::from_hours(30 * 24),
+            orders_kept: Duration::from_hours(24),
             watch_len_max: 1000,
             unsent_bytes_max: 1 << 20,
             sessions: SessionLimit { max: 100, over: Over::OldestGivesWay },

@@ -4,27 +4,23 @@
 //! own task goes on hearing its client; what the client asks meanwhile waits in a short queue.
 
 mod answers;
+mod queue;
+mod settle;
 
-use std::collections::{HashMap, VecDeque};
-use std::sync::Arc;
+use std::collections::HashMap;
 
 use bytes::Bytes;
-use parking_lot::Mutex;
 use presence_protocol::{ErrorCode, RequestId, UserId, UserState, encode_state, snapshot_frame};
 use tracing::debug;
 
 use crate::engine::Core;
 use crate::outbox::{ConnId, Outbox};
 use crate::store::Standing;
-use crate::watch::UserRef;
+use crate::watch::{UserRef, Veils, veil};
 pub(crate) use answers::answer;
-use answers::{refuse, refuse_busy, refuse_long};
-
-/// The most requests that may wait for an earlier one of the same session.
-const QUEUE_LEN_MAX: usize = 16;
-
-/// All that wait may name so many times as many users as one may: clients keep no more requests under way.
-const QUEUE_USERS_FACTOR: usize = 4;
+use answers::refuse;
+pub use queue::{Asked, Deciding, Decision, Judge};
+pub(crate) use queue::{Queue, Turn, take};
 
 /// What a client asks for.
 #[derive(Debug)]
@@ -33,6 +29,8 @@ pub enum Request {
     Watch {
         /// Whom.
         users: Vec<UserId>,
+        /// Those of them who are to look as if they had signed out, and when.
+        veils: Veils,
         /// Comes back in the answer.
         id: Option<RequestId>,
     },
@@ -45,21 +43,39 @@ pub enum Request {
     Query {
         /// Whom.
         users: Vec<UserId>,
+        /// Those of them who are to look as if they had signed out, and when.
+        veils: Veils,
         /// Comes back in the answer.
         id: Option<RequestId>,
+    },
+    /// All whom the session watches were judged anew. Nothing is answered; what changes is pushed.
+    Settle {
+        /// These are watched no longer.
+        refused: Vec<UserId>,
+        /// These are to look as if they had signed out, and when; all others as they are.
+        veils: Veils,
     },
 }
 
 impl Request {
-    fn users(&self) -> &[UserId] {
-        let (Self::Watch { users, .. } | Self::Unwatch { users } | Self::Query { users, .. }) =
-            self;
-        users
+    fn users_len(&self) -> usize {
+        match self {
+            Self::Watch { users, .. } | Self::Unwatch { users } | Self::Query { users, .. } => {
+                users.len()
+            }
+            Self::Settle { refused, .. } => refused.len(),
+        }
+    }
+
+    fn asked(self) -> Asked {
+        match self {
+            Self::Watch { users, id, .. } => Asked::new("watch", &users, id),
+            Self::Unwatch { users } => Asked::new("unwatch", &users, None),
+            Self::Query { users, id, .. } => Asked::new("query", &users, id),
+            Self::Settle { refused, .. } => Asked::new("settle", &refused, None),
+        }
     }
 }
-
-/// The requests of one session that wait for the one that is being answered; none when none is.
-pub(crate) type Queue = Mutex<Option<Box<VecDeque<Request>>>>;
 
 /// What is left to do for a request: these users must be read from the store before it can be answered.
 enum Open {
@@ -72,60 +88,27 @@ enum Open {
     Query {
         asked: Vec<UserId>,
         known: Vec<Option<UserState>>,
+        veils: Veils,
         unknown: Vec<UserId>,
         id: Option<RequestId>,
     },
 }
 
-/// Answers a request, now or later.
-pub(crate) fn take(core: &Arc<Core>, outbox: &Arc<Outbox>, conn: ConnId, request: Request) {
-    let max = core.config.watch_len_max;
-    if request.users().len() > max {
-        return refuse_long(core, outbox, request);
-    }
-    let mut queue = outbox.requests.lock();
-    if let Some(waiting) = queue.as_mut() {
-        let named: usize = waiting.iter().map(|waiting| waiting.users().len()).sum();
-        let fits = named + request.users().len() <= max * QUEUE_USERS_FACTOR;
-        if fits && waiting.len() < QUEUE_LEN_MAX {
-            waiting.push_back(request);
-        } else {
-            drop(queue);
-            refuse_busy(core, outbox, request);
-        }
-        return;
-    }
-    if let Some(open) = begin(core, outbox, conn, request) {
-        *queue = Some(Box::default());
-        core.spawn(work(core.clone(), outbox.clone(), conn, open));
-    }
-}
-
-async fn work(core: Arc<Core>, outbox: Arc<Outbox>, conn: ConnId, open: Open) {
-    let mut next = Some(open);
-    loop {
-        if let Some(open) = next.take() {
-            finish(&core, &outbox, conn, open).await;
-        }
-        let mut queue = outbox.requests.lock();
-        let Some(request) = queue.as_mut().and_then(|waiting| waiting.pop_front()) else {
-            *queue = None;
-            return;
-        };
-        drop(queue);
-        next = begin(&core, &outbox, conn, request);
-    }
-}
-
 /// Does what can be done at once. Answers what is left.
 fn begin(core: &Core, outbox: &Outbox, conn: ConnId, request: Request) -> Option<Open> {
     match request {
-        Request::Watch { users, id } => begin_watch(core, outbox, conn, &users, id),
+        Request::Watch { users, veils, id } => {
+            begin_watch(core, outbox, conn, (&users, &veils), id)
+        }
         Request::Unwatch { users } => {
             unwatch(core, outbox, conn, &users);
             None
         }
-        Request::Query { users, id } => begin_query(core, outbox, users, id),
+        Request::Query { users, veils, id } => begin_query(core, outbox, (users, veils), id),
+        Request::Settle { refused, veils } => {
+            settle::settle(core, outbox, conn, refused, &veils);
+            None
+        }
     }
 }
 
@@ -133,10 +116,10 @@ fn begin_watch(
     core: &Core,
     outbox: &Outbox,
     conn: ConnId,
-    users: &[UserId],
+    (users, veils): (&[UserId], &Veils),
     id: Option<RequestId>,
 ) -> Option<Open> {
-    let enlisted = outbox.edit_watching(|watching| enlist(core, conn, watching, users));
+    let enlisted = outbox.edit_watching(|watching| enlist(core, conn, watching, users, veils));
     let (asked, unknown) = match enlisted {
         Ok(Some(enlisted)) => enlisted,
         Ok(None) => {
@@ -161,12 +144,14 @@ fn enlist(
     conn: ConnId,
     watching: &mut Vec<UserRef>,
     users: &[UserId],
+    veils: &Veils,
 ) -> Option<(Vec<UserRef>, Vec<UserId>)> {
-    let (mut asked, mut unknown, mut new) =
-        (Vec::with_capacity(users.len()), Vec::new(), Vec::new());
+    let (mut asked, mut unknown, mut new, mut otherwise) =
+        (Vec::with_capacity(users.len()), Vec::new(), Vec::new(), Vec::new());
     watching.reserve_exact(users.len());
     for user in users {
-        let enlisted = core.table.enlist(user, conn, watching);
+        let enlisted = core.table.enlist_as(user, veils.get(user).copied(), conn, watching);
+        otherwise.extend(core.table.others(user, enlisted.user));
         if let Err(place) = enlisted.place {
             watching.insert(place, enlisted.user);
             new.push(enlisted.user);
@@ -177,7 +162,10 @@ fn enlist(
         asked.push(enlisted.user);
     }
     let fits = watching.len() <= core.config.watch_len_max;
-    if !fits {
+    if fits {
+        // Nobody is watched in two ways at once.
+        leave(core, conn, watching, otherwise);
+    } else {
         new.sort_unstable();
         watching.retain(|user| new.binary_search(user).is_err());
         for user in new {
@@ -195,44 +183,36 @@ fn shrink(watching: &mut Vec<UserRef>) {
 
 fn unwatch(core: &Core, outbox: &Outbox, conn: ConnId, users: &[UserId]) {
     let _ = outbox.edit_watching(|watching| {
-        for user in users.iter().filter_map(|user| core.table.find(user)) {
-            if let Ok(at) = watching.binary_search(&user) {
-                watching.remove(at);
-                core.table.unwatch(user, conn);
-            }
-        }
+        leave(core, conn, watching, users.iter().flat_map(|user| core.table.all(user)));
         shrink(watching);
     });
 }
 
-/// Cuts a watch list down to those who may be watched.
-pub(crate) fn keep_watching(
+/// Takes those of these users off a watch list that are on it.
+fn leave(
     core: &Core,
-    outbox: &Outbox,
     conn: ConnId,
-    may_watch: impl Fn(&UserId) -> bool,
+    watching: &mut Vec<UserRef>,
+    users: impl IntoIterator<Item = UserRef>,
 ) {
-    let _ = outbox.edit_watching(|watching| {
-        watching.retain(|user| {
-            let keep = core.table.user(*user).is_some_and(|user| may_watch(&user));
-            if !keep {
-                core.table.unwatch(*user, conn);
-            }
-            keep
-        });
-    });
+    for user in users {
+        if let Ok(at) = watching.binary_search(&user) {
+            watching.remove(at);
+            core.table.unwatch(user, conn);
+        }
+    }
 }
 
 fn begin_query(
     core: &Core,
     outbox: &Outbox,
-    users: Vec<UserId>,
+    (users, veils): (Vec<UserId>, Veils),
     id: Option<RequestId>,
 ) -> Option<Open> {
     let known: Vec<_> = users.iter().map(|user| core.table.state(user)).collect();
     let unknown = users.iter().zip(&known).filter(|(_, known)| known.is_none());
     let unknown = unknown.map(|(user, _)| user.clone()).collect();
-    let open = Open::Query { asked: users, known, unknown, id };
+    let open = Open::Query { asked: users, known, veils, unknown, id };
     if matches!(&open, Open::Query { unknown, .. } if unknown.is_empty()) {
         answer_query(core, outbox, open, &[]);
         return None;
@@ -277,10 +257,13 @@ fn answer_watch(core: &Core, outbox: &Outbox, asked: &[UserRef], id: Option<&Req
 }
 
 fn answer_query(core: &Core, outbox: &Outbox, open: Open, standings: &[Standing]) {
-    let Open::Query { asked, known, id, .. } = open else { return };
+    let Open::Query { asked, known, veils, id, .. } = open else { return };
     let read: HashMap<&UserId, &Standing> =
         standings.iter().map(|standing| (&standing.user, standing)).collect();
     let state = |(user, known): (UserId, Option<UserState>)| {
+        if let Some(since_us) = veils.get(&user) {
+            return veil::state(&user, *since_us);
+        }
         let latest = core.table.state(&user);
         let state = latest.or_else(|| Some(read.get(&user)?.shown().to_state(user.clone())));
         state.or(known).unwrap_or_else(|| UserState::never_seen(user))

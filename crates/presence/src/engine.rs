@@ -1,7 +1,9 @@
 //! The engine: puts the parts of the loop together and owns their tasks.
 
 use std::future::Future;
+use std::net::IpAddr;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 use parking_lot::Mutex;
@@ -16,7 +18,9 @@ use crate::draining::{self, Draining};
 use crate::grace::Grace;
 use crate::health::{self, Health};
 use crate::metrics::Metrics;
-use crate::outbox::{ConnId, Outbox, Outboxes};
+use crate::orders::{self, Orders};
+use crate::outbox::{ConnId, Origin, Outbox, Outboxes};
+use crate::questions::Questions;
 use crate::reads::{self, Reads};
 use crate::reconcile::{self, Reconciler};
 use crate::roster::{Effect, Joined, Roster};
@@ -31,7 +35,7 @@ use crate::{relay, vouch, wheel};
 
 /// The presence of one gateway: its sessions, and what they watch. Dropping it ends its tasks.
 pub struct Presence {
-    core: Arc<Core>,
+    pub(crate) core: Arc<Core>,
 }
 
 /// Who signs in.
@@ -45,6 +49,8 @@ pub struct Joining {
     pub status: Option<Status>,
     /// How frames to the client are encoded.
     pub format: Format,
+    /// Where the socket comes from, as far as that is known.
+    pub address: Option<IpAddr>,
 }
 
 /// What the parts share. Each part lives in its own module; this holds no logic but who calls whom.
@@ -68,6 +74,9 @@ pub(crate) struct Core {
     pub(crate) unanswered: Unanswered,
     pub(crate) table: WatchTable,
     pub(crate) draining: Draining,
+    pub(crate) orders: Orders,
+    pub(crate) questions: Questions,
+    sessions_made: AtomicU64,
     tasks: Mutex<JoinSet<()>>,
 }
 
@@ -95,6 +104,9 @@ impl Presence {
             unanswered: Unanswered::default(),
             table,
             draining: Draining::default(),
+            orders: Orders::default(),
+            questions: Questions::default(),
+            sessions_made: AtomicU64::new(0),
             tasks: Mutex::default(),
         });
         core.spawn(relay::run(core.clone(), opened.events));
@@ -107,6 +119,7 @@ impl Presence {
         core.spawn(reconcile::sweep(core.clone()));
         core.spawn(reads::run(core.clone()));
         core.spawn(unanswered::run(core.clone()));
+        core.spawn(orders::run(core.clone()));
         Self { core }
     }
 
@@ -127,11 +140,6 @@ impl Presence {
             known.or_else(read).unwrap_or_else(|| UserState::never_seen(user))
         });
         Ok(answer.collect())
-    }
-
-    /// Closes all sessions of a user, on every gateway, with 4007.
-    pub async fn disconnect(&self, user: UserId) -> Result<(), StoreError> {
-        self.core.store.disconnect(user).await
     }
 
     /// Whether new clients are welcome: the store answers, and this gateway is not draining.
@@ -164,6 +172,7 @@ impl Presence {
         metrics.watched_users.set(users as i64);
         metrics.watches.set(watches as i64);
         metrics.claims_waiting.set(self.core.claims.len() as i64);
+        metrics.orders.set(self.core.orders.len() as i64);
         metrics.lag.set(self.core.strain.lag().as_secs_f64());
     }
 
@@ -182,9 +191,11 @@ impl Drop for Presence {
 
 impl Core {
     fn join(self: &Arc<Self>, joining: Joining) -> Result<Session, TooManySessions> {
-        let Joining { user, device, status, format } = joining;
+        let Joining { user, device, status, format, address } = joining;
         let now = self.clock.now();
-        let outbox = Arc::new(Outbox::new(user, format, now));
+        let number = self.sessions_made.fetch_add(1, Ordering::Relaxed) + 1;
+        let origin = Origin { number, joined: self.clock.real(), address };
+        let outbox = Arc::new(Outbox::new(user, format, now).of(origin));
         let conn = self.outboxes.insert(outbox.clone());
         let (limit, real) = (self.config.sessions, self.clock.real());
         match self.roster.join(&outbox.user, conn, (device, status), limit, real) {
@@ -226,13 +237,6 @@ impl Core {
         let now = self.clock.now();
         if self.roster.leave(&outbox.user, conn, self.clock.real()) == Effect::Changed {
             self.claims.push(outbox.user.clone(), cause, now, outbox.heard());
-        }
-    }
-
-    /// Closes this gateway's sessions of a user: the app's backend says so.
-    pub(crate) fn disconnect(&self, user: &UserId) {
-        for outbox in self.roster.conns_of(user).into_iter().filter_map(|c| self.outboxes.get(c)) {
-            outbox.close(CloseReason::Disconnected);
         }
     }
 

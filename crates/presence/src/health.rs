@@ -187,6 +187,7 @@ fn heed(core: &Arc<Core>, pulse: Pulse) {
         );
         core.assert_all_again();
         core.reconcile_soon();
+        core.orders.restore();
     }
     for lapse in pulse.lapsed {
         core.reap(lapse);

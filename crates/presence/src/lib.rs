@@ -38,7 +38,13 @@ mod outbox;
 mod rounds;
 mod watch;
 
+mod backend;
+mod orders;
+mod questions;
+
+pub use backend::SessionList;
 pub use config::{Config, Over, SessionLimit};
 pub use engine::{Joining, Presence};
 pub use metrics::Metrics;
-pub use session::{Request, Session, TooManySessions, Work};
+pub use session::{Asked, Deciding, Decision, Judge, Request, Session, TooManySessions, Work};
+pub use watch::Veils;

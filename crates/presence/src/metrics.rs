@@ -11,6 +11,7 @@ use prometheus_client::metrics::histogram::Histogram;
 use prometheus_client::registry::{Registry, Unit};
 
 use crate::store::Cause;
+use crate::store::notice::Notice;
 
 /// The engine's counters and gauges.
 #[derive(Debug, Default)]
@@ -40,6 +41,8 @@ pub struct Metrics {
     pub(crate) reconciled: Counter,
     pub(crate) pushes: Counter,
     pub(crate) answers_dropped: Counter,
+    pub(crate) notices: Family<NoticeLabel, Counter>,
+    pub(crate) orders: Gauge,
 }
 
 /// The bounds of the lateness histogram, in seconds: 1 s is promised, and milliseconds are usual.
@@ -76,6 +79,18 @@ impl CauseLabel {
 impl From<Cause> for CauseLabel {
     fn from(cause: Cause) -> Self {
         Self { cause: cause.as_str() }
+    }
+}
+
+/// What was told to all gateways.
+#[derive(Debug, Clone, PartialEq, Eq, Hash, EncodeLabelSet)]
+pub(crate) struct NoticeLabel {
+    kind: &'static str,
+}
+
+impl From<&Notice> for NoticeLabel {
+    fn from(notice: &Notice) -> Self {
+        Self { kind: notice.kind() }
     }
 }
 
@@ -142,6 +157,16 @@ impl Metrics {
             "answers_dropped",
             "Answers dropped since too many waited for a client that does not read",
             m.answers_dropped.clone(),
+        );
+        registry.register(
+            "notices",
+            "What the app's backend ordered and asked, and gateways answered, by kind",
+            m.notices.clone(),
+        );
+        registry.register(
+            "orders",
+            "Orders of the app's backend that are remembered: revoked and refreshed users",
+            m.orders.clone(),
         );
         m
     }

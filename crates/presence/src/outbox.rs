@@ -3,22 +3,23 @@
 //!
 //! Writers mark and wake; only the session's own task takes out. No call here waits.
 
+mod all;
 mod inner;
 #[cfg(test)]
 mod model;
 
-use std::sync::Arc;
+use std::net::IpAddr;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::task::{Context, Poll};
 
 use bytes::Bytes;
-use parking_lot::{Mutex, RwLock};
+use parking_lot::Mutex;
 use presence_protocol::{CloseReason, Format, UserId};
-use slab::Slab;
 
 use crate::clock::Tick;
 use crate::desk::Queue;
 use crate::watch::UserRef;
+pub(crate) use all::Outboxes;
 use inner::Inner;
 
 /// A session's number on this gateway. It is used again after the session has ended.
@@ -29,6 +30,7 @@ pub(crate) struct ConnId(pub(crate) u32);
 pub(crate) struct Outbox {
     pub(crate) user: UserId,
     pub(crate) format: Format,
+    pub(crate) origin: Origin,
     /// The last sign of life.
     heard: AtomicU64,
     /// The wheel's tick at which this session is looked at next: others found in the wheel are stale.
@@ -39,12 +41,22 @@ pub(crate) struct Outbox {
     inner: Mutex<Inner>,
 }
 
+/// Where a session comes from: told to the app's backend, and to nobody else.
+#[derive(Debug, Clone, Copy, Default)]
+pub(crate) struct Origin {
+    /// Which of this gateway's sessions it is, counted from its start.
+    pub(crate) number: u64,
+    pub(crate) joined: Tick,
+    pub(crate) address: Option<IpAddr>,
+}
+
 /// The next thing to do for a client.
 #[derive(Debug)]
 pub(crate) enum Due {
     Close(CloseReason),
     Draining,
     Health,
+    Recheck,
     Frame(Bytes),
     Ping,
 }
@@ -54,12 +66,23 @@ impl Outbox {
         Self {
             user,
             format,
+            origin: Origin::default(),
             heard: AtomicU64::new(now.0),
             next_visit: AtomicU64::new(0),
             expires: AtomicU64::new(u64::MAX),
             requests: Queue::default(),
             inner: Mutex::default(),
         }
+    }
+
+    /// The same, of a session that comes from there.
+    pub(crate) fn of(self, origin: Origin) -> Self {
+        Self { origin, ..self }
+    }
+
+    /// The session's id, which tells an operator which gateway holds it.
+    pub(crate) fn session_id(&self, gateway: &str) -> String {
+        format!("{gateway}-{}", self.origin.number)
     }
 
     pub(crate) fn hear(&self, now: Tick) {
@@ -112,6 +135,10 @@ impl Outbox {
 
     pub(crate) fn tell_health(&self) {
         self.wake_after(|inner| inner.owed.health = true);
+    }
+
+    pub(crate) fn ask_recheck(&self) {
+        self.wake_after(|inner| inner.recheck = true);
     }
 
     pub(crate) fn tell_draining(&self) {
@@ -235,47 +262,3 @@ impl Outbox {
 
 /// The session has ended.
 pub(crate) struct Ended;
-
-/// All sessions' outboxes by number.
-#[derive(Default)]
-pub(crate) struct Outboxes {
-    slots: RwLock<Slab<Arc<Outbox>>>,
-}
-
-impl Outboxes {
-    pub(crate) fn insert(&self, outbox: Arc<Outbox>) -> ConnId {
-        ConnId(self.slots.write().insert(outbox) as u32)
-    }
-
-    pub(crate) fn remove(&self, conn: ConnId) {
-        let mut slots = self.slots.write();
-        slots.try_remove(conn.0 as usize);
-        if slots.is_empty() {
-            // It does not give back by itself what it has grown to.
-            *slots = Slab::new();
-        }
-    }
-
-    pub(crate) fn get(&self, conn: ConnId) -> Option<Arc<Outbox>> {
-        self.slots.read().get(conn.0 as usize).cloned()
-    }
-
-    pub(crate) fn len(&self) -> usize {
-        self.slots.read().len()
-    }
-
-    /// Those of these sessions that are still there.
-    pub(crate) fn each(&self, conns: &[ConnId], mut act: impl FnMut(ConnId, &Outbox)) {
-        let slots = self.slots.read();
-        for conn in conns {
-            if let Some(outbox) = slots.get(conn.0 as usize) {
-                act(*conn, outbox);
-            }
-        }
-    }
-
-    /// Every session there is now.
-    pub(crate) fn all(&self) -> Vec<Arc<Outbox>> {
-        self.slots.read().iter().map(|(_, outbox)| outbox.clone()).collect()
-    }
-}

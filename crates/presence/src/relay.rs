@@ -105,11 +105,12 @@ fn hear(core: &Arc<Core>, expired: &mut Expired, event: Event) {
             }
         }
         Event::Expired(user) => expired.hear(core, user),
-        Event::Disconnect(user) => core.disconnect(&user),
+        Event::Notice(notice) => core.heed(notice),
         Event::Gap => {
             info!("events may have been missed: watched users are read again");
             core.metrics.gaps.inc();
             core.reconciler.ask(Instant::now());
+            core.orders.look_again();
         }
         Event::Reconnected => {
             core.metrics.reconnects.inc();
@@ -119,6 +120,7 @@ fn hear(core: &Arc<Core>, expired: &mut Expired, event: Event) {
             core.health.unsettle();
             core.assert_all_again();
             core.reconcile_soon();
+            core.orders.look_again();
         }
     }
 }

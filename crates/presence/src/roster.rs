@@ -47,6 +47,13 @@ struct LocalStatus {
     set_at: Tick,
 }
 
+/// What one session says of itself.
+pub(crate) struct Local {
+    pub(crate) conn: ConnId,
+    pub(crate) device: Option<Device>,
+    pub(crate) show: Option<Show>,
+}
+
 /// Whether a change of a session changed what its user amounts to here.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Effect {
@@ -147,6 +154,18 @@ impl Roster {
         let bucket = self.bucket(user);
         let sessions = bucket.get(user).into_iter().flat_map(|local| &local.sessions);
         sessions.map(|session| session.conn).collect()
+    }
+
+    /// A user's sessions, with what each says of itself.
+    pub(crate) fn sessions_of(&self, user: &UserId) -> Vec<Local> {
+        let bucket = self.bucket(user);
+        let sessions = bucket.get(user).into_iter().flat_map(|local| &local.sessions);
+        let told = |session: &LocalSession| Local {
+            conn: session.conn,
+            device: session.device.clone(),
+            show: session.status.as_ref().map(|status| status.status.show),
+        };
+        sessions.map(told).collect()
     }
 
     /// The users of one part; there are [`PARTS`].

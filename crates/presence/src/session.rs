@@ -10,8 +10,8 @@ use presence_protocol::{
 };
 use thiserror::Error;
 
-use crate::desk;
-pub use crate::desk::Request;
+use crate::desk::{self, Turn};
+pub use crate::desk::{Asked, Deciding, Decision, Judge, Request};
 use crate::engine::Core;
 use crate::outbox::{ConnId, Due, Outbox};
 use crate::store::Cause;
@@ -36,6 +36,9 @@ pub enum Work {
     Frame(Bytes),
     /// Send a WebSocket Ping: the client was silent for a heartbeat.
     Ping,
+    /// The app's backend ordered something of this user: whether the session may go on, and whom it may watch, is to be
+    /// looked at again.
+    Recheck,
     /// Send a close frame with this reason, and end.
     Close(CloseReason),
 }
@@ -50,6 +53,11 @@ impl Session {
         &self.outbox.user
     }
 
+    /// Which of this gateway's sessions it is, counted from its start.
+    pub fn number(&self) -> u64 {
+        self.outbox.origin.number
+    }
+
     /// The client showed a sign of life.
     pub fn heard(&self) {
         self.core.metrics.heartbeats.inc();
@@ -57,11 +65,11 @@ impl Session {
     }
 
     /// The first frame of a session: the client is in, and online.
-    pub fn welcome(&self, session: SessionId) -> Bytes {
+    pub fn welcome(&self) -> Bytes {
         let config = &self.core.config;
         let welcome = Welcome {
             user: self.outbox.user.clone(),
-            session,
+            session: SessionId::new(self.outbox.session_id(self.core.store.gateway())),
             heartbeat_ms: config.heartbeat.as_millis() as u64,
             ttl_ms: config.ttl.as_millis() as u64,
             grace_ms: config.grace.as_millis() as u64,
@@ -77,17 +85,27 @@ impl Session {
 
     /// Asks for users' states. The answer comes by [`Session::poll_work`], in the order of the requests.
     pub fn request(&self, request: Request) {
-        desk::take(&self.core, &self.outbox, self.conn, request);
+        self.take(Turn::Request(request));
+    }
+
+    /// Asks for what is decided first: `deciding` is polled when all requests before it are answered, and those that come
+    /// after it wait.
+    pub fn request_decided(&self, asked: Asked, deciding: Deciding) {
+        self.take(Turn::Decide(asked, deciding));
+    }
+
+    /// Has the whole watch list judged anew, when all requests before are answered.
+    pub fn review(&self, judge: Judge) {
+        self.take(Turn::Review(judge));
+    }
+
+    fn take(&self, turn: Turn) {
+        desk::take(&self.core, &self.outbox, self.conn, turn);
     }
 
     /// Says how this session wants its user shown.
     pub fn set_status(&self, status: Status) {
         self.core.set_status(&self.outbox, self.conn, status);
-    }
-
-    /// Watches no longer whom the client may watch no longer.
-    pub fn keep_watching(&self, may_watch: impl Fn(&UserId) -> bool) {
-        desk::keep_watching(&self.core, &self.outbox, self.conn, may_watch);
     }
 
     /// A message of the client could not be taken: it is told why.
@@ -101,6 +119,7 @@ impl Session {
         self.outbox.poll_due(cx, encode).map(|due| match due {
             Due::Frame(frame) => Work::Frame(frame),
             Due::Ping => Work::Ping,
+            Due::Recheck => Work::Recheck,
             Due::Close(reason) => Work::Close(reason),
             Due::Health => {
                 let since = self.core.health.degraded_since();

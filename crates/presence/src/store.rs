@@ -10,21 +10,26 @@
 
 pub mod bucket;
 pub mod embedded;
+pub mod notice;
+mod pulse;
 pub mod redis;
 pub mod view;
 
-use std::collections::HashMap;
 use std::time::Duration;
 
 use async_trait::async_trait;
 use presence_protocol::{Device, StatusText, UserId};
 use tokio::sync::mpsc;
-use tokio::time::Instant;
 
+use notice::{Dated, Notice, Order};
+pub use pulse::{Lapse, Pulse};
 use view::{Shown, View};
 
 /// The most users that one call takes: a script over as many keeps a Redis busy for about a millisecond.
 pub const BATCH_LEN_MAX: usize = 500;
+
+/// The most orders that one call takes or answers.
+pub const ORDERS_LEN_MAX: usize = 1000;
 
 /// How many events may wait for the relay. When it is full the oldest truth is re-read instead: see [`Event::Gap`].
 pub const EVENT_QUEUE_LEN: usize = 4096;
@@ -46,8 +51,15 @@ pub trait Store: Send + Sync + 'static {
     /// A user whose gateway stopped vouching is found offline, and all gateways are told.
     async fn snapshot(&self, users: Vec<UserId>) -> Result<Vec<Standing>, StoreError>;
 
-    /// Tells every gateway to disconnect a user.
-    async fn disconnect(&self, user: UserId) -> Result<(), StoreError>;
+    /// Tells every gateway, this one included.
+    async fn tell(&self, notice: Notice) -> Result<(), StoreError>;
+
+    /// Remembers orders for [`Config::orders_kept`](crate::Config::orders_kept), for gateways that miss them: those without
+    /// a date as of now. Answers the date of now. An order that is there with a later date keeps that.
+    async fn record(&self, orders: Vec<(Order, Option<u64>)>) -> Result<u64, StoreError>;
+
+    /// The orders of this date or later, the earliest first: at most [`ORDERS_LEN_MAX`] of them, after the first `skip`.
+    async fn orders(&self, from_s: u64, skip: usize) -> Result<Vec<Dated>, StoreError>;
 
     /// Gives this gateway's lease up: it leaves in good order, and nobody has to look after its users.
     async fn release(&self) -> Result<(), StoreError>;
@@ -70,30 +82,6 @@ pub trait Store: Send + Sync + 'static {
 
     /// The store's clock, in ms since the Unix epoch, as well as it is known here.
     fn now_ms(&self) -> u64;
-}
-
-/// What a gateway learns when it renews its lease.
-#[derive(Debug, Default, PartialEq, Eq)]
-pub struct Pulse {
-    /// This gateway's lease is lost, and with it whatever else the store was told; or it had lapsed, and others may have
-    /// found its users gone.
-    pub lost: bool,
-    /// For how long the store has remembered what it was told; none when that is as long as anybody can tell.
-    pub age: Option<Duration>,
-    /// Gateways that the store knew before it lost everything and that have not found out yet, and until when their users
-    /// may live all the same.
-    pub missing: HashMap<String, Instant>,
-    /// Gateways that are newly found dead.
-    pub lapsed: Vec<Lapse>,
-}
-
-/// A gateway that did not renew its lease.
-#[derive(Debug, PartialEq, Eq)]
-pub struct Lapse {
-    /// Its id.
-    pub gateway: String,
-    /// When its users, unless they are back elsewhere, are to be found offline.
-    pub due_in: Duration,
 }
 
 /// A store and the events that it tells.
@@ -266,8 +254,8 @@ pub enum Event {
     Transitions(Vec<Standing>),
     /// The key of a user expired: nobody vouched for it for the TTL.
     Expired(UserId),
-    /// All sessions of this user are to be closed: the app's backend says so.
-    Disconnect(UserId),
+    /// A gateway tells something to all.
+    Notice(Notice),
     /// Events may have been missed: whatever is watched must be read again.
     Gap,
     /// The store was out of reach, or may have restarted empty: everything must be asserted and read again.

@@ -6,19 +6,20 @@
 mod entry;
 #[cfg(test)]
 mod model;
+mod shard;
 #[cfg(test)]
 mod tests;
 mod untraced;
+pub(crate) mod veil;
 
 use std::collections::HashMap;
 use std::hash::{BuildHasher, RandomState};
+use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 use std::time::Duration;
 
 use bytes::Bytes;
-use hashbrown::HashTable;
 use parking_lot::{Mutex, MutexGuard};
 use presence_protocol::{Format, UserId, UserState};
-use slab::Slab;
 use tokio::time::Instant;
 
 use crate::outbox::ConnId;
@@ -26,8 +27,10 @@ use crate::store::Standing;
 
 use entry::Watched;
 pub(crate) use entry::{Absorbed, Shown};
+use shard::Shard;
 use untraced::Untraced;
 pub(crate) use untraced::Word;
+pub use veil::Veils;
 
 const SHARD_BITS: u32 = 6;
 /// How many shards there are.
@@ -61,6 +64,8 @@ pub(crate) struct WatchTable {
     shards: Box<[Mutex<Shard>]>,
     hasher: RandomState,
     untraced: Untraced,
+    /// How many of the entries are veiled users.
+    veiled: AtomicUsize,
 }
 
 /// A user on a session's watch list.
@@ -71,18 +76,13 @@ pub(crate) struct Enlisted {
     pub(crate) is_known: bool,
 }
 
-#[derive(Default)]
-struct Shard {
-    index: HashTable<u32>,
-    users: Slab<Watched>,
-}
-
 impl WatchTable {
     pub(crate) fn new(grace: Duration) -> Self {
         Self {
             shards: (0..SHARDS).map(|_| Mutex::default()).collect(),
             hasher: RandomState::new(),
             untraced: Untraced::new(grace),
+            veiled: AtomicUsize::new(0),
         }
     }
 
@@ -103,19 +103,43 @@ impl WatchTable {
         self.shard(user).users.get(user.slot()).map(|watched| watched.user.clone())
     }
 
-    /// Lets a session watch a user, unless its watch list, which is sorted, names it already.
+    /// As [`Self::enlist_as`], with no veil.
+    #[cfg(test)]
     pub(crate) fn enlist(&self, user: &UserId, conn: ConnId, watching: &[UserRef]) -> Enlisted {
+        self.enlist_as(user, None, conn, watching)
+    }
+
+    /// Lets a session watch a user, or what a veil shows of it since then (µs since the Unix epoch), unless its watch list,
+    /// which is sorted, names that already.
+    pub(crate) fn enlist_as(
+        &self,
+        user: &UserId,
+        veiled_since_us: Option<u64>,
+        conn: ConnId,
+        watching: &[UserRef],
+    ) -> Enlisted {
         let (number, hash) = self.locate(user);
         let mut shard = self.shards[number].lock();
-        let slot = shard.find(user, hash).unwrap_or_else(|| {
+        let (veil, view) = veil::of(veiled_since_us);
+        let is_known_plainly =
+            shard.find(user, hash).is_some_and(|slot| shard.users[slot].is_known());
+        let slot = shard.find_under(user, hash, veil).unwrap_or_else(|| {
             let Shard { index, users } = &mut *shard;
-            let slot = users.insert(Watched::new(user.clone()));
+            let mut watched = Watched::new(user.clone());
+            if let Some(view) = view {
+                self.veiled.fetch_add(1, Relaxed);
+                watched.draw_veil(veil, view);
+            }
+            let slot = users.insert(watched);
             index.insert_unique(hash, slot as u32, |slot| {
                 self.hasher.hash_one(&users[*slot as usize].user)
             });
             slot
         });
         let watched = &mut shard.users[slot];
+        if veil > 0 && is_known_plainly {
+            watched.become_known();
+        }
         let user = UserRef::new(number, slot);
         let place = watching.binary_search(&user);
         if place.is_err() {
@@ -131,6 +155,9 @@ impl WatchTable {
         let Some(watched) = users.get_mut(user.slot()) else { return };
         watched.remove_watcher(conn);
         if watched.watchers.is_empty() {
+            if watched.veil > 0 {
+                self.veiled.fetch_sub(1, Relaxed);
+            }
             let hash = self.hasher.hash_one(&watched.user);
             if let Ok(entry) = index.find_entry(hash, |slot| *slot as usize == user.slot()) {
                 entry.remove();
@@ -156,6 +183,7 @@ impl WatchTable {
         asked: Instant,
         now: Instant,
     ) -> Option<(UserRef, Absorbed)> {
+        self.lift_doubt(&standing.user);
         let learn =
             |watched: &mut Watched| watched.learn(standing, word, asked, now, &self.untraced);
         self.with(&standing.user, learn)
@@ -258,12 +286,5 @@ impl WatchTable {
 
     fn shard(&self, user: UserRef) -> MutexGuard<'_, Shard> {
         self.shards[user.shard()].lock()
-    }
-}
-
-impl Shard {
-    fn find(&self, user: &UserId, hash: u64) -> Option<usize> {
-        let same = |slot: &u32| self.users[*slot as usize].user == *user;
-        self.index.find(hash, same).map(|slot| *slot as usize)
     }
 }

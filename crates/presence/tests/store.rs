@@ -17,6 +17,8 @@ mod keys;
 mod leases;
 #[path = "store/lost_keys.rs"]
 mod lost_keys;
+#[path = "store/notices.rs"]
+mod notices;
 #[path = "store/opening.rs"]
 mod opening;
 #[path = "store/permissions.rs"]

@@ -54,6 +54,7 @@ fn client_messages() -> [(&'static str, ClientMessage); 3] {
     let watch = ClientMessage::Watch {
         users: (0..CONTACTS).map(user).collect(),
         id: Some(RequestId::Number(1)),
+        grant: None,
     };
     [
         ("hello", ClientMessage::Hello(hello)),

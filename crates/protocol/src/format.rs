@@ -21,6 +21,14 @@ impl Format {
     /// Both, JSON first.
     pub const ALL: [Self; 2] = [Self::Json, Self::MsgPack];
 
+    /// The word for it where it is told: `json` or `msgpack`.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Json => "json",
+            Self::MsgPack => "msgpack",
+        }
+    }
+
     /// Its name in `Sec-WebSocket-Protocol`.
     pub fn subprotocol(self) -> &'static str {
         match self {

@@ -7,6 +7,7 @@ mod close;
 mod codec;
 mod format;
 mod frame;
+mod grant;
 mod ids;
 mod message;
 mod state;
@@ -22,6 +23,7 @@ pub use format::{
     Format, NegotiateError, Negotiated, SUBPROTOCOL_JSON, SUBPROTOCOL_MSGPACK, negotiate,
 };
 pub use frame::{encode_state, presence_frame, presence_frame_of_one, snapshot_frame};
+pub use grant::Grant;
 pub use ids::{
     DEVICE_LEN_MAX, Device, DeviceError, INTEGER_MAX, REQUEST_ID_LEN_MAX, RequestId,
     RequestIdError, SessionId, USER_ID_LEN_MAX, UserId, UserIdError,

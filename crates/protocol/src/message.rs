@@ -4,6 +4,7 @@ use std::fmt;
 
 use serde::Serialize;
 
+use crate::grant::Grant;
 use crate::ids::{Device, RequestId, SessionId, UserId};
 use crate::state::UserState;
 use crate::status::{Show, Status, StatusText};
@@ -21,6 +22,9 @@ pub enum ClientMessage {
         /// Echoed in the `snapshot`.
         #[serde(skip_serializing_if = "Option::is_none")]
         id: Option<RequestId>,
+        /// Lets me see those of these users whom my token does not name.
+        #[serde(skip_serializing_if = "Option::is_none")]
+        grant: Option<Grant>,
     },
     /// Remove these users from my watch list.
     Unwatch {
@@ -34,6 +38,9 @@ pub enum ClientMessage {
         /// Echoed in the `snapshot`.
         #[serde(skip_serializing_if = "Option::is_none")]
         id: Option<RequestId>,
+        /// Lets me see those of these users whom my token does not name.
+        #[serde(skip_serializing_if = "Option::is_none")]
+        grant: Option<Grant>,
     },
     /// A sign of life, for clients that can send no Ping frame.
     Heartbeat,
@@ -158,11 +165,13 @@ pub enum ErrorCode {
     BadUserId,
     /// The store is out of reach, so the states are not known now.
     StoreUnavailable,
+    /// Whether these users may be seen cannot be told now.
+    Undecided,
 }
 
 impl ErrorCode {
     /// Every code there is, in the order of the contract.
-    pub const ALL: [Self; 7] = [
+    pub const ALL: [Self; 8] = [
         Self::BadMessage,
         Self::UnknownType,
         Self::NotAllowed,
@@ -170,6 +179,7 @@ impl ErrorCode {
         Self::RateLimited,
         Self::BadUserId,
         Self::StoreUnavailable,
+        Self::Undecided,
     ];
 
     /// The word on the wire, and the label in metrics.
@@ -182,6 +192,7 @@ impl ErrorCode {
             Self::RateLimited => "rate_limited",
             Self::BadUserId => "bad_user_id",
             Self::StoreUnavailable => "store_unavailable",
+            Self::Undecided => "undecided",
         }
     }
 

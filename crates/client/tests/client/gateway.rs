@@ -169,7 +169,7 @@ impl Socket {
     /// The next message must be a `watch`; answers nothing.
     pub(crate) async fn watch(&mut self) -> (Vec<UserId>, Option<presence_protocol::RequestId>) {
         match self.message().await {
-            ClientMessage::Watch { users, id } => (users, id),
+            ClientMessage::Watch { users, id, .. } => (users, id),
             other => panic!("expected watch: {other:?}"),
         }
     }

@@ -1,16 +1,17 @@
 //! Watch lists and queries: split, few in flight, and asked again when they were lost.
 
 use std::collections::BTreeSet;
+use std::sync::Arc;
 use std::time::Duration;
 
-use presence_client::{Event, QueryError};
+use presence_client::{Client, Event, GrantSource, Options, QueryError};
 use presence_protocol::Availability::Online;
 use presence_protocol::{
-    ClientMessage, ErrorCode, ErrorMessage, GatewayMessage, RequestId, UserId, UserState,
+    ClientMessage, ErrorCode, ErrorMessage, GatewayMessage, Grant, RequestId, UserId, UserState,
 };
 use tokio::time::timeout;
 
-use crate::gateway::{Socket, changed, connected, next_but_changes, state, user, users};
+use crate::gateway::{Socket, changed, connected, gateway, next_but_changes, state, user, users};
 
 fn refusal(code: ErrorCode, id: Option<RequestId>) -> GatewayMessage {
     GatewayMessage::Error(ErrorMessage { code, message: String::new(), id, users: Vec::new() })
@@ -104,6 +105,20 @@ async fn who_may_not_be_watched_is_told_and_the_others_are_watched() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn a_grant_goes_with_what_asks_for_users_and_who_is_undecided_is_asked_for_again() {
+    let (mut gateway, options) = gateway();
+    let grant: GrantSource = Arc::new(|users| Some(Grant::new(users[0].to_string())));
+    let client = Client::connect(Options { grant: Some(grant), ..options });
+    let mut socket = gateway.welcome().await;
+    client.watch([user("bo")]);
+    for _ in 0..2 {
+        let ClientMessage::Watch { id, grant, .. } = socket.message().await else { panic!() };
+        assert_eq!(grant, Some(Grant::new("bo".to_owned())));
+        socket.say(refusal(ErrorCode::Undecided, id)).await;
+    }
+}
+
+#[tokio::test(start_paused = true)]
 async fn a_query_is_split_and_answered_in_the_order_asked() {
     let (_gateway, mut socket, client, _events) = connected().await;
     let mut list = users(0..600);
@@ -111,7 +126,7 @@ async fn a_query_is_split_and_answered_in_the_order_asked() {
     let answering = async {
         for _ in 0..3 {
             match socket.message().await {
-                ClientMessage::Query { users, id } => socket.say(snapshot(id, &users)).await,
+                ClientMessage::Query { users, id, .. } => socket.say(snapshot(id, &users)).await,
                 other => panic!("{other:?}"),
             }
         }
@@ -128,7 +143,7 @@ async fn a_query_outlives_a_reconnect_but_not_its_timeout() {
         assert!(matches!(socket.message().await, ClientMessage::Query { .. }));
         drop(socket);
         let mut socket = gateway.welcome().await;
-        let ClientMessage::Query { users, id } = socket.message().await else { panic!() };
+        let ClientMessage::Query { users, id, .. } = socket.message().await else { panic!() };
         socket.say(snapshot(id, &users)).await;
         socket
     };

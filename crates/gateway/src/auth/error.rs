@@ -48,6 +48,12 @@ pub enum AuthError {
     /// `sub` is not a user id.
     #[error("its 'sub' is no user id: {0}")]
     BadUser(String),
+    /// It is a grant to watch users, and does not let anybody in.
+    #[error("it is a grant, and not a token to sign in with")]
+    Grant,
+    /// The user's tokens that were issued before a moment were revoked.
+    #[error("it was revoked")]
+    Revoked,
     /// There is neither a token nor a name, or an `Authorization` that is no `Bearer`.
     #[error("there is no token")]
     NoToken,
@@ -75,6 +81,8 @@ impl AuthError {
             Self::WrongIssuer => "wrong_issuer",
             Self::WrongAudience => "wrong_audience",
             Self::BadUser(_) => "bad_user",
+            Self::Grant => "grant",
+            Self::Revoked => "revoked",
             Self::NoToken => "no_token",
             Self::TokenRequired => "token_required",
             Self::TokenNotExpected => "token_not_expected",

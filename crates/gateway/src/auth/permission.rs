@@ -2,12 +2,14 @@
 
 use presence_protocol::UserId;
 
-/// Whom a user may watch and query: everyone, unless the token says otherwise.
+/// Whom a user may watch and query, as far as the token says.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub enum Permission {
     /// No claim `watch` restricts it.
     #[default]
     Everyone,
+    /// There is no claim `watch`, and without one nobody may be watched.
+    Nobody,
     /// Those that the claim `watch` lists: a user's id, or the start of ids with a `*` after it.
     Only(Box<[Box<str>]>),
 }
@@ -20,19 +22,17 @@ impl Permission {
         })
     }
 
+    /// The same where only those may be watched whom the token or a grant lists.
+    pub(crate) fn or_nobody(self) -> Self {
+        if self == Self::Everyone { Self::Nobody } else { self }
+    }
+
     /// Whether this user may be watched.
     pub fn allows(&self, user: &UserId) -> bool {
         match self {
             Self::Everyone => true,
+            Self::Nobody => false,
             Self::Only(patterns) => patterns.iter().any(|pattern| matches(pattern, user.as_str())),
-        }
-    }
-
-    /// Takes out the users that may not be watched.
-    pub fn take_refused(&self, users: &mut Vec<UserId>) -> Vec<UserId> {
-        match self {
-            Self::Everyone => Vec::new(),
-            Self::Only(_) => users.extract_if(.., |user| !self.allows(user)).collect(),
         }
     }
 }
@@ -58,5 +58,8 @@ mod tests {
         }
         assert!(Permission::from_claim(None).allows(&UserId::new("anyone").unwrap()));
         assert!(!Permission::from_claim(Some(vec![])).allows(&UserId::new("anyone").unwrap()));
+        let unlisted = Permission::from_claim(None).or_nobody();
+        assert!(!unlisted.allows(&UserId::new("anyone").unwrap()));
+        assert_eq!(permission.clone().or_nobody(), permission);
     }
 }

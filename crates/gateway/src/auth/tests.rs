@@ -6,10 +6,10 @@ mod table;
 use std::time::{Duration, UNIX_EPOCH};
 
 use jsonwebtoken::{Algorithm, EncodingKey, Header, get_current_timestamp};
-use presence_protocol::UserId;
+use presence_protocol::{Grant, UserId};
 use serde_json::{Value, json};
 
-use super::{ApiKey, AuthError, Authenticator, SignError, sign};
+use super::{ApiKeys, AuthError, Authenticator, GrantError, SignError, sign};
 use crate::settings::{Secret, Settings};
 
 const SECRET: &str = "an hs256 secret of at least 32 bytes";
@@ -198,11 +198,69 @@ fn a_clients_own_word_counts_only_where_authentication_is_off() {
 }
 
 #[test]
-fn an_api_key_matches_itself_alone() {
-    let key = ApiKey::new(Secret::new("a key of 16 byte"));
-    assert!(key.matches("a key of 16 byte"));
-    for other in ["", "a key of 16 bytf", "a key of 16 byte ", "A key of 16 byte", "a key"] {
-        assert!(!key.matches(other), "{other}");
+fn each_api_key_matches_itself_alone() {
+    let keys = ["a key of 16 byte", "another key of the backend", "a key of 16 byts"];
+    let keys = ApiKeys::new(keys.map(Secret::new).to_vec());
+    for (given, found) in
+        [("a key of 16 byte", 1), ("another key of the backend", 2), ("a key of 16 byts", 3)]
+    {
+        assert_eq!(keys.find(given), Some(found), "{given}");
     }
-    assert_eq!(format!("{key:?}"), "[secret]");
+    for other in ["", "a key of 16 bytf", "a key of 16 byte ", "A key of 16 byte", "a key"] {
+        assert_eq!(keys.find(other), None, "{other}");
+    }
+    assert_eq!(ApiKeys::default().find(""), None);
+    assert_eq!(format!("{keys:?}"), "ApiKeys([[secret], [secret], [secret]])");
+}
+
+fn grant(typ: &str, claims: &Value) -> String {
+    let key = EncodingKey::from_secret(SECRET.as_bytes()).unwrap();
+    let header = Header { typ: Some(typ.to_owned()), ..Header::new(Algorithm::HS256) };
+    jsonwebtoken::encode(&header, claims, &key).unwrap()
+}
+
+#[test]
+fn a_grant_counts_for_its_own_user_and_list_alone() {
+    let listed = json!({"sub": "ana", "exp": at(60), "watch": ["bo", "team1:*"]});
+    let expired = json!({"sub": "ana", "exp": at(-60), "watch": ["bo"]});
+    let unlisted = json!({"sub": "ana", "exp": at(60)});
+    let others = json!({"sub": "cy", "exp": at(60), "watch": ["bo"]});
+    let table = [
+        ("good", grant("watch+jwt", &listed), Ok(())),
+        ("good, in capitals", grant("Watch+JWT", &listed), Ok(())),
+        ("a token to sign in with", grant("JWT", &listed), Err(GrantError::NotAGrant)),
+        ("another user's", grant("watch+jwt", &others), Err(GrantError::OthersGrant)),
+        ("without a list", grant("watch+jwt", &unlisted), Err(GrantError::NoList)),
+        ("expired", grant("watch+jwt", &expired), Err(AuthError::Expired.into())),
+        ("no token at all", "x".to_owned(), Err(AuthError::Malformed.into())),
+    ];
+    let (authenticator, ana) = (authenticator(&[]), UserId::new("ana").unwrap());
+    for (name, token, expected) in table {
+        let granted = authenticator.granted(&Grant::new(token), &ana);
+        if let Ok(granted) = &granted {
+            for (user, allowed) in [("bo", true), ("team1:x", true), ("cy", false)] {
+                assert_eq!(granted.allows(&UserId::new(user).unwrap()), allowed, "{name}: {user}");
+            }
+        }
+        assert_eq!(granted.map(drop), expected, "{name}");
+    }
+}
+
+#[test]
+fn a_grant_lets_nobody_in() {
+    let claims = json!({"sub": "ana", "exp": at(60), "watch": ["bo"]});
+    let token = grant("watch+jwt", &claims);
+    assert_eq!(authenticator(&[]).authenticate(&token), Err(AuthError::Grant));
+}
+
+#[test]
+fn a_token_says_when_it_was_issued() {
+    let authenticator = authenticator(&[]);
+    for (iat, expected) in
+        [(json!(1_764_000_000), 1_764_000_000), (json!(7.9), 7), (json!(null), 0)]
+    {
+        let claims = json!({"sub": "ana", "exp": at(60), "iat": iat});
+        let identity = authenticator.authenticate(&token(Algorithm::HS256, SECRET, &claims));
+        assert_eq!(identity.unwrap().issued_at_s, expected);
+    }
 }

@@ -93,8 +93,10 @@ mod tests {
 
     #[test]
     fn a_message_that_names_many_users_costs_more_but_never_more_than_there_is() {
-        let watch =
-            |len| ClientMessage::Watch { users: vec![UserId::new("b").unwrap(); len], id: None };
+        let watch = |len| {
+            let users = vec![UserId::new("b").unwrap(); len];
+            ClientMessage::Watch { users, id: None, grant: None }
+        };
         let mut limiter = Limiter::default();
         let now = limiter.last;
         let admitted = (0..100).filter(|_| {

@@ -1,6 +1,7 @@
 //! Opening: the first message must be a `hello` that proves who the user is, and must come in time.
 
 use std::future::poll_fn;
+use std::net::IpAddr;
 use std::sync::Arc;
 use std::time::SystemTime;
 
@@ -14,6 +15,7 @@ use tokio::time::timeout;
 use super::End;
 use super::incoming::Message;
 use super::limiter::{Limiter, Verdict};
+use super::watching::permission;
 use super::wire::Wire;
 use crate::admission::Handshake;
 use crate::app::SharedApp;
@@ -23,6 +25,8 @@ use crate::auth::{AuthError, Identity, Permission};
 pub(crate) struct Newcomer {
     /// Who it is, where the request said so.
     pub(crate) identity: Option<Identity>,
+    /// Where it is, by the word of a trusted proxy too.
+    pub(crate) address: IpAddr,
     /// Until it has said `hello`.
     pub(crate) handshake: Arc<Handshake>,
 }
@@ -30,8 +34,9 @@ pub(crate) struct Newcomer {
 /// A session that has just begun.
 pub(super) struct Opened {
     pub(super) session: Session,
-    pub(super) number: u64,
     pub(super) may_watch: Permission,
+    /// When the token was issued, in seconds since the Unix epoch; 0 when it does not say.
+    pub(super) issued_at_s: u64,
 }
 
 /// Waits for the `hello` and lets the user in.
@@ -40,7 +45,7 @@ pub(super) async fn open(
     app: &SharedApp,
     newcomer: Newcomer,
 ) -> Result<Opened, End> {
-    let Newcomer { identity, handshake: _until_the_end_of_this } = newcomer;
+    let Newcomer { identity, address, handshake: _until_the_end_of_this } = newcomer;
     let time = app.admission.patience(app.settings.hello_timeout);
     let hello = timeout(time, hello(wire, app)).await;
     let hello = hello.map_err(|_too_late| End::Close(CloseReason::NoHello))??;
@@ -53,12 +58,16 @@ pub(super) async fn open(
     }
     let status = initial_status(&hello);
     let Hello { device, .. } = hello;
-    let user = identity.user.clone();
-    let format = wire.format();
-    let session = app.presence.join(Joining { user, device, status, format });
+    let (user, format, address) = (identity.user.clone(), wire.format(), Some(address));
+    let session = app.presence.join(Joining { user, device, status, format, address });
     let session = session.map_err(|_too_many| End::Close(CloseReason::TooManySessions))?;
     set_expiry(&session, &identity);
-    Ok(Opened { session, number: app.next_session_number(), may_watch: identity.may_watch })
+    let Identity { user, may_watch, issued_at_s, .. } = identity;
+    // Once more: whoever is revoked from now on is found among the sessions.
+    if app.is_revoked(&user, issued_at_s) {
+        return Err(End::Close(CloseReason::BadToken));
+    }
+    Ok(Opened { session, may_watch: permission(app, may_watch), issued_at_s })
 }
 
 /// Who a client is, by its token or by its own word; `proven` came with the upgrade request.
@@ -73,7 +82,7 @@ pub(super) async fn identify(
         (None, Some(user), None) => app.authenticator.believe(user.clone()),
         (None, None, None) => Err(AuthError::NoToken),
     };
-    identity.map_err(|error| {
+    identity.and_then(|identity| app.unrevoked(identity)).map_err(|error| {
         app.refused(&error);
         End::Close(error.close_reason())
     })

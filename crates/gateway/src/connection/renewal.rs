@@ -14,9 +14,9 @@ impl Connection<'_> {
             return Ok(());
         }
         opening::set_expiry(&self.session, &identity);
-        self.may_watch = identity.may_watch;
-        self.session.keep_watching(|user| self.may_watch.allows(user));
-        self.session.send(self.session.welcome(self.app.session_id(self.number)));
+        self.rights.issued_at_s = identity.issued_at_s;
+        self.session.send(self.session.welcome());
+        self.take_permission(identity.may_watch);
         Ok(())
     }
 }

@@ -10,8 +10,10 @@ use presence::store::StoreError;
 use presence_protocol::{UserId, UserState};
 use serde::{Deserialize, Serialize};
 use serde_json::json;
+use tracing::debug;
 
 use crate::app::SharedApp;
+use crate::metrics::ApiLabel;
 
 /// The most users that one bulk look-up may ask for.
 const QUERY_LEN_MAX: usize = 10_000;
@@ -23,7 +25,7 @@ pub(crate) const BODY_LEN_MAX: usize = 2 << 20;
 pub(crate) struct Backend;
 
 /// The user that a path names.
-pub(crate) struct NamedUser(UserId);
+pub(crate) struct NamedUser(pub(super) UserId);
 
 /// What a bulk look-up asks.
 #[derive(Deserialize)]
@@ -39,9 +41,9 @@ pub(crate) struct Answer {
 
 /// Why a call was refused, as JSON: `{"error":{"code":…,"message":…}}`.
 pub(crate) struct Refusal {
-    status: StatusCode,
-    code: &'static str,
-    message: String,
+    pub(super) status: StatusCode,
+    pub(super) code: &'static str,
+    pub(super) message: String,
 }
 
 /// `POST /v1/presence/query`
@@ -79,16 +81,6 @@ pub(crate) async fn user(
     Ok(Json(states.pop().unwrap_or_else(|| UserState::never_seen(user))))
 }
 
-/// `POST /v1/users/{user}/disconnect`: every gateway closes the user's sockets with 4007.
-pub(crate) async fn disconnect(
-    _: Backend,
-    State(app): State<SharedApp>,
-    NamedUser(user): NamedUser,
-) -> Result<StatusCode, Refusal> {
-    app.presence.disconnect(user).await.map_err(|error| Refusal::store(&error))?;
-    Ok(StatusCode::ACCEPTED)
-}
-
 async fn look_up(app: &SharedApp, users: Vec<UserId>) -> Result<Vec<UserState>, Refusal> {
     app.presence.query(users).await.map_err(|error| Refusal::store(&error))
 }
@@ -110,20 +102,19 @@ impl FromRequestParts<SharedApp> for Backend {
     async fn from_request_parts(parts: &mut Parts, app: &SharedApp) -> Result<Self, Refusal> {
         let given = parts.headers.get(header::AUTHORIZATION).and_then(|value| value.to_str().ok());
         let given = given.and_then(|value| value.strip_prefix("Bearer "));
-        let key = app.api_key.as_ref();
-        match given.zip(key) {
-            Some((given, key)) if key.matches(given) => Ok(Self),
-            _ => Err(Refusal {
-                status: StatusCode::UNAUTHORIZED,
-                code: "bad_api_key",
-                message: "send the API key as 'Authorization: Bearer <key>'".to_owned(),
-            }),
-        }
+        let key = given.and_then(|given| app.api_keys.find(given));
+        app.metrics.api_calls.get_or_create(&ApiLabel { key: key.unwrap_or(0) }).inc();
+        debug!(key, method = %parts.method, path = parts.uri.path(), "a call of the backend");
+        key.map(|_| Self).ok_or_else(|| Refusal {
+            status: StatusCode::UNAUTHORIZED,
+            code: "bad_api_key",
+            message: "send the API key as 'Authorization: Bearer <key>'".to_owned(),
+        })
     }
 }
 
 impl Refusal {
-    fn store(error: &StoreError) -> Self {
+    pub(super) fn store(error: &StoreError) -> Self {
         Self {
             status: StatusCode::SERVICE_UNAVAILABLE,
             code: "store_unavailable",

@@ -6,6 +6,7 @@
 //! quotes what it refuses.
 
 mod admission;
+mod watching;
 
 use std::net::SocketAddr;
 use std::path::PathBuf;
@@ -17,6 +18,7 @@ use presence_protocol::UserId;
 
 use super::values::{self, Secret};
 pub(super) use admission::AdmissionFlags;
+pub(super) use watching::{Down, PolicyKind, WatchFlags};
 
 const SOURCES: &str = "\
 Every setting is also an environment variable and a key of the TOML file: --redis-url is
@@ -149,9 +151,18 @@ pub(super) struct Flags {
     #[arg(long, value_name = "PATH", help_heading = "Access")]
     pub(super) outbound_ca_file: Option<PathBuf>,
 
-    /// Open the HTTP calls under /v1 to whoever has this key of at least 16 bytes
+    /// Open the HTTP calls under /v1 to whoever has this key of at least 16 bytes, or one of these,
+    /// with commas between them
     #[arg(long, value_name = "SECRET", help_heading = "Access")]
     pub(super) api_key: Option<Secret>,
+
+    /// Remember for this long whose tokens were revoked: at least as long as any token is valid
+    #[arg(long, value_name = "DURATION", help_heading = "Access")]
+    #[arg(default_value = "24h", value_parser = values::revocation_kept)]
+    pub(super) revocation_kept: Duration,
+
+    #[command(flatten)]
+    pub(super) watching: WatchFlags,
 
     /// Allow --auth none or --dev on an address that others can reach
     #[arg(long, help_heading = "Access", value_name = "BOOL", default_value = "false")]

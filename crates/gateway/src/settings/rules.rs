@@ -10,7 +10,7 @@ use std::time::Duration;
 use presence::store::redis::{ClientFiles, TlsFiles};
 
 use super::flags::{Flags, StoreKind};
-use super::{Admission, Auth, CertificateFiles, RedisUrl, Secret, Settings, Store};
+use super::{Admission, Auth, CertificateFiles, RedisUrl, Secret, Settings, Store, watching};
 use access::auth;
 
 /// A client, its network and Redis need this much to keep up with heartbeats.
@@ -23,9 +23,9 @@ pub(super) fn resolve(flags: Flags) -> Result<Settings, String> {
     let auth = auth(&flags)?;
     check_times(&flags)?;
     check_reach(&flags, &auth)?;
-    check_api_key(flags.api_key.as_ref())?;
     let tls = pair(("tls_cert_file", &flags.tls_cert_file), ("tls_key_file", &flags.tls_key_file))?;
     let admission = Admission::resolve(flags.admission)?;
+    let watch_policy = watching::policy(&flags.watching, &auth)?;
     Ok(Settings {
         listen: flags.listen,
         tls: tls.map(|(cert, key)| CertificateFiles { cert, key }),
@@ -39,8 +39,10 @@ pub(super) fn resolve(flags: Flags) -> Result<Settings, String> {
         last_seen: flags.last_seen,
         auth,
         jwks_refresh: flags.jwks_refresh,
+        watch_policy,
         outbound_ca_file: flags.outbound_ca_file,
-        api_key: flags.api_key,
+        api_keys: api_keys(flags.api_key.as_ref())?,
+        revocation_kept: flags.revocation_kept,
         hello_timeout: flags.hello_timeout,
         write_timeout: flags.write_timeout,
         max_frame_bytes: flags.max_frame_bytes,
@@ -143,11 +145,15 @@ fn check_reach(flags: &Flags, auth: &Auth) -> Result<(), String> {
     ))
 }
 
-fn check_api_key(key: Option<&Secret>) -> Result<(), String> {
-    match key {
-        Some(key) if key.len() < API_KEY_BYTES_MIN => {
-            Err(format!("api_key has {} bytes: it needs at least {API_KEY_BYTES_MIN}", key.len()))
-        }
-        _ => Ok(()),
+fn api_keys(keys: Option<&Secret>) -> Result<Vec<Secret>, String> {
+    let Some(keys) = keys else { return Ok(Vec::new()) };
+    let keys: Vec<Secret> = keys.expose().split(',').map(Secret::new).collect();
+    let several = if keys.len() > 1 { "one of the keys in api_key" } else { "api_key" };
+    match keys.iter().find(|key| key.len() < API_KEY_BYTES_MIN) {
+        Some(short) => Err(format!(
+            "{several} has {} bytes: it needs at least {API_KEY_BYTES_MIN}, and no comma",
+            short.len()
+        )),
+        None => Ok(keys),
     }
 }

@@ -7,7 +7,10 @@ mod secrets;
 
 use std::time::Duration;
 
-use super::{Auth, Command, File, KeySources, LogFormat, Settings, SettingsError, Store};
+use super::{
+    Auth, Command, File, KeySources, LogFormat, Settings, SettingsError, Store, WatchPolicy,
+    WhenDown,
+};
 
 const SECRET: &str = "an hs256 secret of at least 32 bytes";
 
@@ -84,7 +87,9 @@ fn every_setting_has_the_documented_default() {
     assert_eq!(settings.max_frame_bytes, 65_536);
     assert_eq!((settings.max_watch, settings.max_connections), (1_000, 100_000));
     assert_eq!((settings.log.as_str(), settings.log_format), ("info", LogFormat::Auto));
-    assert!(settings.tls.is_none() && settings.api_key.is_none());
+    assert!(matches!(settings.watch_policy, WatchPolicy::Open));
+    assert_eq!(settings.revocation_kept, Duration::from_hours(24));
+    assert!(settings.tls.is_none() && settings.api_keys.is_empty());
     assert!(settings.command.is_none() && !settings.dev);
 }
 
@@ -105,6 +110,28 @@ fn a_secret_or_a_url_chooses_what_needs_it() {
     assert!(matches!(dev(&[]).unwrap().auth, Auth::None));
     let redis = dev(&["--redis-url=redis-cluster://a:7000"]).unwrap();
     assert!(matches!(redis.store, Store::Redis(url) if url.expose() == "redis-cluster://a:7000"));
+}
+
+#[test]
+fn the_backend_is_asked_where_its_url_and_the_policy_say_so() {
+    let url = "--watch-callback-url=https://app.example.com/watch?key=hush";
+    let secret = "--watch-callback-secret=0123456789abcdef";
+    let flags = ["--watch-policy=callback", url, secret];
+    let WatchPolicy::Callback(callback) = dev(&flags).unwrap().watch_policy else { panic!() };
+    assert_eq!(callback.timeout, Duration::from_secs(2));
+    assert_eq!((callback.ttl, callback.cache_len), (Duration::from_mins(1), 500_000));
+    assert_eq!((callback.down, callback.secret.expose()), (WhenDown::Refuse, "0123456789abcdef"));
+    let more = ["--watch-callback-down=allow", "--watch-callback-ttl=0s"];
+    let settings = dev(&[&flags[..], &more].concat()).unwrap();
+    let WatchPolicy::Callback(callback) = settings.watch_policy else { panic!() };
+    assert_eq!((callback.down, callback.ttl), (WhenDown::Allow, Duration::ZERO));
+}
+
+#[test]
+fn several_api_keys_have_commas_between_them() {
+    let settings = dev(&["--api-key=the first key of 2,the second key of 2"]).unwrap();
+    let keys: Vec<_> = settings.api_keys.iter().map(super::Secret::expose).collect();
+    assert_eq!(keys, ["the first key of 2", "the second key of 2"]);
 }
 
 #[test]

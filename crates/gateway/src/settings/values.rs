@@ -22,6 +22,8 @@ const DURATION_MAX: Duration = Duration::from_hours(10 * 365 * 24);
 const LEEWAY_MAX: Duration = Duration::from_mins(5);
 /// Fifty gateways ask for the keys five times a second then.
 const JWKS_REFRESH_MIN: Duration = Duration::from_secs(10);
+/// Gateways look for what they missed once a minute.
+const REVOCATION_KEPT_MIN: Duration = Duration::from_mins(1);
 /// Each also with `s`, for TLS, and as `valkey`.
 const REDIS_SCHEMES: [&str; 3] = ["redis", "redis-cluster", "redis-sentinel"];
 const HIDDEN: &str = "[secret]";
@@ -176,6 +178,13 @@ pub(super) fn jwks_refresh(text: &str) -> Result<Duration, String> {
         short if short < JWKS_REFRESH_MIN => {
             Err("it must be at least 10s: an unknown key is looked for early anyway".to_owned())
         }
+        enough => Ok(enough),
+    }
+}
+
+pub(super) fn revocation_kept(text: &str) -> Result<Duration, String> {
+    match duration(text)? {
+        short if short < REVOCATION_KEPT_MIN => Err("it must be at least 1m".to_owned()),
         enough => Ok(enough),
     }
 }

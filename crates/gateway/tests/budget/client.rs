@@ -87,7 +87,7 @@ impl Client {
 
     /// Comes back when all that was sent before is handled.
     pub(crate) fn fence(&self) {
-        self.ask(|id| ClientMessage::Query { users: Vec::new(), id });
+        self.ask(|id| ClientMessage::Query { users: Vec::new(), id, grant: None });
     }
 
     /// The gateway says that it closes, and does.

@@ -101,7 +101,8 @@ async fn who_may_watch_nobody_is_refused_whomever_they_ask_for() {
     let gateway = House::with(Kind::OneEmbedded, SLOW, &[JWT_FLAG]).await;
     let mut client = Client::dial(gateway.here(), Format::MsgPack).await;
     client.hello_with(hello(token_to_watch("a", &[]))).await;
-    let refused = client.ask(|id| ClientMessage::Query { users: users(["a", "b"]), id }).await;
+    let refused =
+        client.ask(|id| ClientMessage::Query { users: users(["a", "b"]), id, grant: None }).await;
     let error = refused.expect_err("nobody is allowed");
     assert_eq!((error.code, error.users), (ErrorCode::NotAllowed, users(["a", "b"])));
 }
@@ -113,7 +114,8 @@ async fn a_fresh_token_that_allows_fewer_takes_the_others_off_the_watch_list() {
     watcher.hello_with(hello(token("a"))).await;
     watcher.watch(["b", "c"]).await;
     watcher.hello_with(hello(token_to_watch("a", &["c"]))).await;
-    watcher.fence().await;
+    let error = watcher.expect_error(ErrorCode::NotAllowed).await;
+    assert_eq!((error.users, error.id), (users(["b"]), None));
     let mut sessions = Vec::new();
     for name in ["b", "c"] {
         let mut client = Client::dial(gateway.here(), Format::Json).await;

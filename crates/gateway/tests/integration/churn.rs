@@ -235,7 +235,7 @@ impl Watcher {
             for earlier in &mut self.waiting {
                 earlier.forgotten.retain(|name| !names.contains(name));
             }
-            self.client.send(&ClientMessage::Watch { users, id: Some(id.clone()) });
+            self.client.send(&ClientMessage::Watch { users, id: Some(id.clone()), grant: None });
         } else {
             if act == 1 {
                 self.client.send(&ClientMessage::Unwatch { users: users.clone() });
@@ -243,7 +243,7 @@ impl Watcher {
                 self.view.retain(|name, _| !names.contains(name));
                 forgotten.clone_from(&names);
             }
-            self.client.send(&ClientMessage::Query { users, id: Some(id.clone()) });
+            self.client.send(&ClientMessage::Query { users, id: Some(id.clone()), grant: None });
         }
         self.asked += 1;
         self.waiting.push_back(Asked { id, names, forgotten });

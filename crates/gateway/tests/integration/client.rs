@@ -158,7 +158,9 @@ impl Client {
         names: impl IntoIterator<Item = S>,
     ) -> Vec<UserState> {
         let users = users(names);
-        self.ask(|id| ClientMessage::Watch { users, id }).await.expect("the watch is allowed")
+        self.ask(|id| ClientMessage::Watch { users, id, grant: None })
+            .await
+            .expect("the watch is allowed")
     }
 
     pub(crate) async fn query<S: AsRef<str>>(
@@ -166,7 +168,9 @@ impl Client {
         names: impl IntoIterator<Item = S>,
     ) -> Vec<UserState> {
         let users = users(names);
-        self.ask(|id| ClientMessage::Query { users, id }).await.expect("the query is allowed")
+        self.ask(|id| ClientMessage::Query { users, id, grant: None })
+            .await
+            .expect("the query is allowed")
     }
 
     pub(crate) fn unwatch<S: AsRef<str>>(&self, names: impl IntoIterator<Item = S>) {

@@ -217,7 +217,7 @@ async fn who_reads_nothing_is_closed_with_4005_and_shown_offline() {
     // Answers of about 170 KB each, more than all buffers on the way can hold.
     let names = users((0..1000).map(|number| format!("{number:0>128}")));
     for _ in 0..40 {
-        slow.send(&ClientMessage::Query { users: names.clone(), id: None });
+        slow.send(&ClientMessage::Query { users: names.clone(), id: None, grant: None });
     }
     watcher.expect_offline("slow").await;
     assert_counted(gateway.here(), "too_slow").await;

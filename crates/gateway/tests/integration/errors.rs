@@ -72,10 +72,12 @@ async fn a_watch_list_that_would_be_too_long_is_refused_whole() {
     // Twice the same is one, also in a request of its own.
     assert_eq!(client.watch(["b", "c", "b"]).await.len(), 3);
     assert_eq!(client.watch(["c", "b"]).await.len(), 2);
-    let refused = client.ask(|id| ClientMessage::Watch { users: users(["d", "e"]), id }).await;
+    let refused =
+        client.ask(|id| ClientMessage::Watch { users: users(["d", "e"]), id, grant: None }).await;
     assert_eq!(refused.expect_err("two too many").code, ErrorCode::TooManyWatches);
     let query = ["b", "c", "d", "e"];
-    let refused = client.ask(|id| ClientMessage::Query { users: users(query), id }).await;
+    let refused =
+        client.ask(|id| ClientMessage::Query { users: users(query), id, grant: None }).await;
     assert_eq!(refused.expect_err("one too many").code, ErrorCode::TooManyWatches);
     client.unwatch(["b"]);
     assert_eq!(client.watch(["d"]).await.len(), 1);

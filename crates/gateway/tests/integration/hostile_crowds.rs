@@ -109,7 +109,7 @@ async fn one_user_with_ten_thousand_sessions_has_a_hundred() {
 async fn one_user_whom_all_watch_and_none_of_them_reads() {
     let mut peace = Peace::new(&[]).await;
     let addr = peace.gateway.addr;
-    let watch = ClientMessage::Watch { users: users(["friend"]), id: None };
+    let watch = ClientMessage::Watch { users: users(["friend"]), id: None, grant: None };
     let names = names(1_000);
     let mut crowd = Vec::new();
     for part in names.chunks(100) {

@@ -7,6 +7,7 @@ use presence_protocol::{ClientMessage, Device, ErrorCode, Format, GatewayMessage
 use presence_testkit::eventually;
 use tokio::time::{Instant, timeout};
 
+use crate::app::{App, Mood};
 use crate::client::{Client, PATIENCE, users};
 use crate::dial::Dial;
 use crate::house::{House, Kind, OPEN, SLOW};
@@ -163,7 +164,7 @@ async fn answers_for_who_does_not_read_are_dropped_beyond_their_bytes_and_counte
     slow.watch(&names).await;
     slow.freeze().await;
     for _ in 0..20 {
-        slow.send(&ClientMessage::Query { users: users(&names), id: None });
+        slow.send(&ClientMessage::Query { users: users(&names), id: None, grant: None });
     }
     let dropped = async || {
         let dropped = metric(gateway.here(), "presence_answers_dropped_total").await;
@@ -189,8 +190,8 @@ async fn a_request_names_no_more_users_than_a_watch_list_holds() {
     let mut client = Client::join(gateway.here(), Format::Json, "a").await;
     let names = users((0..11).map(|number| format!("u{number}")));
     for request in [
-        ClientMessage::Watch { users: names.clone(), id: None },
-        ClientMessage::Query { users: names.clone(), id: None },
+        ClientMessage::Watch { users: names.clone(), id: None, grant: None },
+        ClientMessage::Query { users: names.clone(), id: None, grant: None },
         ClientMessage::Unwatch { users: names.clone() },
     ] {
         client.send(&request);
@@ -198,4 +199,35 @@ async fn a_request_names_no_more_users_than_a_watch_list_holds() {
         assert!(error.message.contains("at most 10 users at a time, 11"), "{}", error.message);
     }
     client.watch(["u1"]).await;
+}
+
+#[tokio::test]
+async fn what_waits_for_the_apps_backend_names_no_more_users_than_what_waits_for_the_store() {
+    let app = App::start().await;
+    let flags = app.flags();
+    let more = ["--max-watch=10", "--watch-callback-timeout=10s"];
+    let flags: Vec<&str> = flags.iter().map(String::as_str).chain(more).collect();
+    let gateway = gateway(&flags).await;
+    let mut client = Client::join(gateway.here(), Format::Json, "a").await;
+    let query = |first: u32, len: u32| {
+        let users = users((first..first + len).map(|number| format!("u{number}")));
+        ClientMessage::Query { users, id: None, grant: None }
+    };
+    client.send(&query(0, 11));
+    client.expect_error(ErrorCode::TooManyWatches).await;
+    assert_eq!(app.calls().len(), 0);
+    app.be(Mood::Holds);
+    // One is asked about, and four are all that may wait.
+    for number in 0..6 {
+        client.send(&query(number * 10, 10));
+    }
+    client.expect_error(ErrorCode::RateLimited).await;
+    app.be(Mood::Answers);
+    client.fence().await;
+    let asked: usize = app
+        .calls()
+        .iter()
+        .map(|call| call["requests"][0]["watch"].as_array().map_or(0, Vec::len))
+        .sum();
+    assert_eq!(asked, 50);
 }

@@ -173,9 +173,11 @@ async fn what_cannot_be_known_is_refused_with_store_unavailable_and_a_watch_is_k
     http::until_online(house.there(), "d").await;
     let mut http = Http::connect(house.here()).await;
     redis.pause();
-    let watch = watcher.ask(|id| ClientMessage::Watch { users: users(["b", "d"]), id }).await;
+    let watch =
+        watcher.ask(|id| ClientMessage::Watch { users: users(["b", "d"]), id, grant: None }).await;
     assert_eq!(watch.expect_err("d is not known").code, ErrorCode::StoreUnavailable);
-    let query = watcher.ask(|id| ClientMessage::Query { users: users(["e"]), id }).await;
+    let query =
+        watcher.ask(|id| ClientMessage::Query { users: users(["e"]), id, grant: None }).await;
     assert_eq!(query.expect_err("e is not known").code, ErrorCode::StoreUnavailable);
     // Who is watched already is known.
     assert_eq!(watcher.query(["b"]).await[0].state.as_str(), "online");

@@ -60,7 +60,7 @@ async fn a_user_is_not_named_more_often_than_a_watch_list_is_long() {
     let house = House::new(Kind::OneEmbedded, SLOW).await;
     let mut watcher = Client::join(house.here(), Format::Json, "a").await;
     let users = vec![user("b"); 1001];
-    let error = watcher.ask(|id| ClientMessage::Watch { users, id }).await;
+    let error = watcher.ask(|id| ClientMessage::Watch { users, id, grant: None }).await;
     let error = error.expect_err("it is refused");
     assert_eq!(error.code, ErrorCode::TooManyWatches);
     assert!(error.message.contains("at most 1000"), "{}", error.message);
@@ -113,7 +113,7 @@ async fn the_snapshot_and_the_pushes_after_it_leave_no_gap(kind: Kind) {
         let b = Client::join(house.here(), Format::Json, &name).await;
         until_online(house.here(), &name).await;
         for watcher in &watchers {
-            watcher.send(&ClientMessage::Watch { users: users([&name]), id: None });
+            watcher.send(&ClientMessage::Watch { users: users([&name]), id: None, grant: None });
         }
         b.bye().await;
         for (watcher, last) in watchers.iter_mut().zip(&mut last_told) {

@@ -15,6 +15,9 @@ use crate::key_server::{KeyServer, Reply};
 use crate::process::Process;
 use crate::tokens::{FILES, hello, read};
 
+/// The most that a gateway reads of a request's head, in bytes.
+const HEAD_LEN_MAX: usize = 16 << 10;
+
 /// What the log says of each.
 const REFUSED: &str = "a client was refused";
 
@@ -27,11 +30,12 @@ struct Row {
 }
 
 impl Row {
-    /// Whether HTTP carries it as it is: spaces around a header's value are not part of it, and the whole head has 16 KiB.
+    /// Whether HTTP carries it as it is: spaces around a header's value are not part of it, and a head that is too long is
+    /// refused before anybody looks at it.
     fn fits_a_header(&self) -> bool {
-        self.token.len() < 15 * 1024
-            && self.token.bytes().all(|byte| byte.is_ascii_graphic() || byte == b' ')
+        self.token.bytes().all(|byte| byte.is_ascii_graphic() || byte == b' ')
             && !self.token.is_empty()
+            && self.token.len() < HEAD_LEN_MAX
     }
 }
 

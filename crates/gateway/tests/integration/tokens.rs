@@ -1,7 +1,7 @@
 //! Tokens as the app's backend would sign them.
 
 use jsonwebtoken::{Algorithm, EncodingKey, Header, get_current_timestamp};
-use presence_protocol::Hello;
+use presence_protocol::{Grant, Hello};
 use serde_json::{Value, json};
 
 /// For gateways that verify tokens: the flag that says so.
@@ -32,6 +32,14 @@ pub(crate) fn token_to_watch(user: &str, watch: &[&str]) -> String {
 /// One with a claim more.
 pub(crate) fn token_with_claim(user: &str, claim: &str, value: &Value) -> String {
     sign(&json!({ "sub": user, "exp": seconds_from_now(3600), claim: value }))
+}
+
+/// A grant for the user to watch these.
+pub(crate) fn grant(user: &str, watch: &[&str]) -> Grant {
+    let header = Header { typ: Some("watch+jwt".to_owned()), ..Header::new(Algorithm::HS256) };
+    let claims = json!({ "sub": user, "exp": seconds_from_now(60), "watch": watch });
+    let key = EncodingKey::from_secret(SECRET.as_bytes()).expect("a secret");
+    Grant::new(jsonwebtoken::encode(&header, &claims, &key).expect("a grant"))
 }
 
 pub(crate) fn forged_token(user: &str) -> String {

@@ -13,7 +13,7 @@ use std::sync::Arc;
 use std::task::{Context, Poll};
 use std::time::Duration;
 
-use presence::{Request, Session, Work};
+use presence::{Request, Session, Veils, Work};
 use tokio::select;
 use tokio::task::yield_now;
 use tokio::time::{Instant, sleep_until};
@@ -191,7 +191,8 @@ impl<'a> Crowd<'a> {
         if self.plan.watch > 0
             && let Some(session) = &self.seats[index as usize].session
         {
-            session.request(Request::Watch { users: self.plan.watched_by(index), id: None });
+            let users = self.plan.watched_by(index);
+            session.request(Request::Watch { users, veils: Veils::new(), id: None });
         }
     }
 
@@ -208,6 +209,8 @@ impl<'a> Crowd<'a> {
                 }
                 // The Pong is a sign of life.
                 Work::Ping => session.heard(),
+                // Nobody orders anything here.
+                Work::Recheck => {}
                 Work::Close(reason) => {
                     self.tally.troubles.add(format!("closed: {}", reason.label()));
                     self.online.leave(index);

@@ -75,7 +75,7 @@ impl Gateways {
     pub(crate) fn join(&self, index: u32, times_before: u32) -> Session {
         let gateway = &self.0[(index as usize + times_before as usize) % self.0.len()];
         let user = plan::user(index);
-        let joining = Joining { user, device: None, status: None, format: FORMAT };
+        let joining = Joining { user, device: None, status: None, format: FORMAT, address: None };
         gateway.engine.join(joining).expect("the oldest session gives way")
     }
 

@@ -138,7 +138,8 @@ impl Worker {
             return Ok(());
         }
         let users = views.users().iter().map(|user| self.world.user_id(*user)).collect();
-        let watch = ClientMessage::Watch { users, id: Some(RequestId::Number(now_us)) };
+        let watch =
+            ClientMessage::Watch { users, id: Some(RequestId::Number(now_us)), grant: None };
         self.send_message(index, &encode_client(self.world.format, &watch))
     }
 

@@ -64,7 +64,7 @@ fn answer(socket: &mut WebSocket<TcpStream>, message: ClientMessage, watched: &m
             grace_ms: 500,
             max_watch: 100,
         }),
-        ClientMessage::Watch { users, id } => {
+        ClientMessage::Watch { users, id, .. } => {
             watched.clone_from(&users);
             let states = states(&users, Availability::Online, 7);
             GatewayMessage::Snapshot { id, users: states }

@@ -5,7 +5,7 @@ use std::task::{Context, Poll, Waker};
 
 use bytes::Bytes;
 use presence::store::embedded::EmbeddedHub;
-use presence::{Config, Joining, Metrics, Presence, Request, Session, Work};
+use presence::{Config, Joining, Metrics, Presence, Request, Session, Veils, Work};
 use presence_protocol::{Format, UserId};
 use prometheus_client::encoding::text::encode;
 use prometheus_client::registry::Registry;
@@ -45,14 +45,14 @@ impl House {
 
     pub(crate) fn join(&self, user: UserId) -> Session {
         let format = Format::MsgPack;
-        let joining = Joining { user, device: None, status: None, format };
+        let joining = Joining { user, device: None, status: None, format, address: None };
         self.engine.join(joining).expect("each user comes once")
     }
 
     /// Has a session watch these users, and waits until they are known here.
     pub(crate) fn watch(&self, session: &Session, users: Vec<UserId>) {
         self.runtime.block_on(async {
-            session.request(Request::Watch { users, id: None });
+            session.request(Request::Watch { users, veils: Veils::new(), id: None });
             next_frame(session).await;
         });
     }

@@ -1,7 +1,7 @@
 //! Watching: a session adds 200 users to its list, is answered from memory, and forgets them again.
 
 use criterion::Criterion;
-use presence::{Config, Request};
+use presence::{Config, Request, Veils};
 
 use crate::house::{House, ready_frame, user};
 
@@ -16,7 +16,7 @@ pub(crate) fn bench(criterion: &mut Criterion) {
     let session = house.join(user(CONTACTS + 1));
     criterion.bench_function("engine/watch 200 known users and forget them", |bencher| {
         bencher.iter(|| {
-            session.request(Request::Watch { users: users.clone(), id: None });
+            session.request(Request::Watch { users: users.clone(), veils: Veils::new(), id: None });
             let snapshot = ready_frame(&session);
             session.request(Request::Unwatch { users: users.clone() });
             snapshot

@@ -3,7 +3,8 @@
 use bytes::Bytes;
 use presence_protocol::{ErrorCode, ErrorMessage, GatewayMessage, RequestId, encode_gateway};
 
-use super::{QUEUE_LEN_MAX, Request};
+use super::Asked;
+use super::queue::LEN_MAX;
 use crate::engine::Core;
 use crate::outbox::Outbox;
 use crate::watch::UserRef;
@@ -22,19 +23,18 @@ pub(crate) fn answer(
 }
 
 /// More users than a watch list holds.
-pub(super) fn refuse_long(core: &Core, outbox: &Outbox, request: Request) {
-    let (max, named) = (core.config.watch_len_max, request.users().len());
-    let (what, id) = name(request);
-    let message = format!("{what}: at most {max} users at a time, {named} were named");
+pub(super) fn refuse_long(core: &Core, outbox: &Outbox, asked: Asked) {
+    let Asked { what, users_len, id } = asked;
+    let max = core.config.watch_len_max;
+    let message = format!("{what}: at most {max} users at a time, {users_len} were named");
     refuse(core, outbox, ErrorCode::TooManyWatches, message, id);
 }
 
 /// Too many requests wait, or requests that name too many users.
-pub(super) fn refuse_busy(core: &Core, outbox: &Outbox, request: Request) {
-    let message = format!(
-        "at most {QUEUE_LEN_MAX} requests may wait for an answer, and not with many users each"
-    );
-    refuse(core, outbox, ErrorCode::RateLimited, message, name(request).1);
+pub(super) fn refuse_busy(core: &Core, outbox: &Outbox, asked: Asked) {
+    let message =
+        format!("at most {LEN_MAX} requests may wait for an answer, and not with many users each");
+    refuse(core, outbox, ErrorCode::RateLimited, message, asked.id);
 }
 
 pub(super) fn refuse(
@@ -46,12 +46,4 @@ pub(super) fn refuse(
 ) {
     let error = ErrorMessage { code: why, message, id, users: Vec::new() };
     answer(core, outbox, &[], || encode_gateway(outbox.format, &GatewayMessage::Error(error)));
-}
-
-fn name(request: Request) -> (&'static str, Option<RequestId>) {
-    match request {
-        Request::Watch { id, .. } => ("watch", id),
-        Request::Query { id, .. } => ("query", id),
-        Request::Unwatch { .. } => ("unwatch", None),
-    }
 }

@@ -22,6 +22,8 @@ pub(super) struct Inner {
     pub(super) owed: Owed,
     pub(super) close: Option<CloseReason>,
     pub(super) ended: bool,
+    /// What the app's backend ordered is to be looked at.
+    pub(super) recheck: bool,
     /// It is woken in the next round, at the latest.
     pub(super) in_round: bool,
     /// The watch list, sorted.
@@ -51,6 +53,9 @@ impl Inner {
     pub(super) fn take_due(&mut self, encode: impl Fn(&[UserRef]) -> Option<Bytes>) -> Option<Due> {
         if let Some(reason) = self.close.take() {
             return Some(Due::Close(reason));
+        }
+        if std::mem::take(&mut self.recheck) {
+            return Some(Due::Recheck);
         }
         if std::mem::take(&mut self.owed.draining) {
             return Some(Due::Draining);

@@ -1,6 +1,7 @@
 //! The store inside this process: nothing to install, for one machine. Every gateway that is opened on one hub shares
 //! its users, as gateways share a Redis; a deployment with the embedded store has just one.
 
+mod orders;
 mod record;
 
 use std::collections::HashMap;
@@ -14,9 +15,11 @@ use presence_protocol::UserId;
 use tokio::sync::mpsc;
 use tokio::time::Instant;
 
+use orders::Orders;
 use record::Record;
 
 use super::bucket::{BUCKETS, bucket_of};
+use super::notice::{Dated, Notice, Order};
 use super::{Claim, EVENT_QUEUE_LEN, Event, Opened, Pulse, Standing, Store, StoreError};
 use crate::config::Config;
 
@@ -32,6 +35,7 @@ impl EmbeddedHub {
             started_at: SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default(),
             buckets: (0..BUCKETS).map(|_| Mutex::default()).collect(),
             listeners: Mutex::default(),
+            orders: Orders::default(),
         }))
     }
 
@@ -95,6 +99,7 @@ struct Hub {
     started_at: Duration,
     buckets: Box<[Mutex<Bucket>]>,
     listeners: Mutex<Vec<Listener>>,
+    orders: Orders,
 }
 
 /// A gateway's event queue. When it was full, the gateway is told of the gap as soon as there is room.
@@ -204,11 +209,21 @@ impl Store for EmbeddedStore {
         Ok(standings)
     }
 
-    async fn disconnect(&self, user: UserId) -> Result<(), StoreError> {
+    async fn tell(&self, notice: Notice) -> Result<(), StoreError> {
         for listener in self.hub.listeners.lock().iter_mut() {
-            listener.tell(Event::Disconnect(user.clone()));
+            listener.tell(Event::Notice(notice.clone()));
         }
         Ok(())
+    }
+
+    async fn record(&self, orders: Vec<(Order, Option<u64>)>) -> Result<u64, StoreError> {
+        let now = self.hub.times().now;
+        let oldest = now - self.hub.config.orders_kept;
+        Ok(self.hub.orders.record(orders, now.as_ms() / 1000, oldest.as_ms() / 1000))
+    }
+
+    async fn orders(&self, from_s: u64, skip: usize) -> Result<Vec<Dated>, StoreError> {
+        Ok(self.hub.orders.since(from_s, skip))
     }
 
     async fn release(&self) -> Result<(), StoreError> {

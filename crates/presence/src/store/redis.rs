@@ -9,6 +9,7 @@ mod errors;
 mod events;
 mod keys;
 mod lease;
+mod orders;
 mod outlet;
 mod permissions;
 mod reach;
@@ -37,12 +38,17 @@ pub use startup::{KeyspaceEvents, Mode, StartupReport};
 pub use tls::{ClientFiles, TlsFiles};
 
 use super::bucket::bucket_of;
-use super::{BATCH_LEN_MAX, Claim, EVENT_QUEUE_LEN, Opened, Pulse, Standing, Store, StoreError};
+use super::notice::{Dated, Notice, Order};
+use super::{
+    BATCH_LEN_MAX, Claim, EVENT_QUEUE_LEN, ORDERS_LEN_MAX, Opened, Pulse, Standing, Store,
+    StoreError,
+};
 use crate::config::Config;
 use channels::{Address, Channels};
 use connect::{AbortOnDrop, CALL, Link, OPEN_TIMEOUT, Target};
 use events::Feed;
 use keys::Keyspace;
+use orders::Orders;
 use reach::Reach;
 use scripts::Scripts;
 use subscription::Subscription;
@@ -117,6 +123,7 @@ async fn open_target(
 
     let store = RedisStore {
         scripts: Scripts::new(client.clone(), &options, channels.clone()),
+        orders: Orders::new(&options),
         client,
         reach,
         channels,
@@ -134,6 +141,7 @@ async fn open_target(
 pub struct RedisStore {
     client: Client,
     scripts: Scripts,
+    orders: Orders,
     reach: Arc<Reach>,
     channels: Arc<Channels>,
     /// What renewals told that nobody has heard of yet.
@@ -189,10 +197,10 @@ impl Store for RedisStore {
         self.reach.call(async { self.scripts.snapshot(&users, self.reach.contact()).await }).await
     }
 
-    async fn disconnect(&self, user: UserId) -> Result<(), StoreError> {
-        let message = scripts::disconnect_message(&user)?;
+    async fn tell(&self, notice: Notice) -> Result<(), StoreError> {
+        let message = scripts::notice_message(&notice)?;
         let client = self.client.with_options(&CALL);
-        let Address { pubsub, channel } = self.channels.address(bucket_of(&user));
+        let Address { pubsub, channel } = self.channels.address(bucket_of(notice.user()));
         let tell = async {
             let told: Result<Value, _> = match pubsub {
                 PubSub::Plain => client.publish(channel, message).await,
@@ -201,6 +209,15 @@ impl Store for RedisStore {
             told.map(drop).map_err(|error| StoreError::from(&error))
         };
         self.reach.call(tell).await
+    }
+
+    async fn record(&self, orders: Vec<(Order, Option<u64>)>) -> Result<u64, StoreError> {
+        debug_assert!(orders.len() <= ORDERS_LEN_MAX);
+        self.reach.call(self.orders.record(&self.client, &orders)).await
+    }
+
+    async fn orders(&self, from_s: u64, skip: usize) -> Result<Vec<Dated>, StoreError> {
+        self.reach.call(self.orders.since(&self.client, from_s, skip)).await
     }
 
     async fn release(&self) -> Result<(), StoreError> {

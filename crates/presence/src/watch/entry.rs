@@ -13,6 +13,8 @@ use crate::watch::untraced::{Untraced, Word};
 pub(super) struct Watched {
     pub(super) user: UserId,
     pub(super) watchers: Vec<ConnId>,
+    /// Since when (µs) the user seems to be offline to these watchers, whatever is true; 0 for what is true.
+    pub(super) veil: u64,
     /// Nothing is answered from here before the store was asked after this moment. What was read or told earlier, and
     /// arrives late, may be older than what a client was already shown from elsewhere.
     since: Instant,
@@ -69,12 +71,22 @@ impl Watched {
         Self {
             user,
             watchers: Vec::new(),
+            veil: 0,
             since: Instant::now(),
             known: false,
             shown: None,
             pending: None,
             encoded: [None, None],
         }
+    }
+
+    /// Shows this view from now on, and no other.
+    pub(super) fn draw_veil(&mut self, veil: u64, view: View) {
+        (self.veil, self.shown) = (veil, Some(view));
+    }
+
+    pub(super) fn become_known(&mut self) {
+        self.known = true;
     }
 
     pub(super) fn is_known(&self) -> bool {

@@ -74,7 +74,8 @@ struct Client {
 
 impl Client {
     fn join(presence: &Presence, random: &mut Rng) -> Self {
-        let joining = Joining { user: bo(), device: None, status: None, format: Format::Json };
+        let joining =
+            Joining { user: bo(), device: None, status: None, format: Format::Json, address: None };
         let (session, now) = (presence.join(joining).unwrap(), Instant::now());
         let expires = (random.u8(..3) == 0).then(|| Duration::from_millis(random.u64(1..10_000)));
         if let Some(time) = expires {

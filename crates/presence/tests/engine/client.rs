@@ -5,7 +5,7 @@ use std::future::poll_fn;
 use std::time::Duration;
 
 use presence::store::embedded::EmbeddedHub;
-use presence::{Config, Joining, Metrics, Presence, Request, Session, Work};
+use presence::{Config, Joining, Metrics, Presence, Request, Session, Veils, Work};
 use presence_protocol::{
     CloseReason, Device, ErrorCode, Format, GatewayMessage, Status, UserId, UserState,
     decode_gateway,
@@ -34,6 +34,7 @@ pub(crate) struct Client {
 pub(crate) enum Told {
     Message,
     Ping,
+    Recheck,
     Close(CloseReason),
 }
 
@@ -45,14 +46,15 @@ impl Client {
         status: Option<Status>,
     ) -> Self {
         let device = device.map(|label| Device::new(label).expect("a device label"));
-        let joining = Joining { user: user(name), device, status, format: Format::Json };
+        let joining =
+            Joining { user: user(name), device, status, format: Format::Json, address: None };
         let session = presence.join(joining).expect("not too many");
         Self { session, view: HashMap::new(), pushed: 0 }
     }
 
     pub(crate) fn watch(&self, names: &[&str]) {
         let users = names.iter().map(|name| user(name)).collect();
-        self.session.request(Request::Watch { users, id: None });
+        self.session.request(Request::Watch { users, veils: Veils::new(), id: None });
     }
 
     /// The next thing to do within this time.
@@ -60,6 +62,7 @@ impl Client {
         let work = timeout(time, poll_fn(|cx| self.session.poll_work(cx))).await.ok()?;
         Some(match work {
             Work::Ping => Told::Ping,
+            Work::Recheck => Told::Recheck,
             Work::Close(reason) => Told::Close(reason),
             Work::Frame(frame) => {
                 self.read(decode_gateway(Format::Json, &frame).expect("a frame"));

@@ -8,9 +8,10 @@ use std::time::Duration;
 use async_trait::async_trait;
 use parking_lot::Mutex;
 use presence::store::embedded::EmbeddedHub;
+use presence::store::notice::{Dated, Notice, Order};
 use presence::store::view::View;
 use presence::store::{Cause, Claim, Contribution, Opened, Pulse, Standing, Store, StoreError};
-use presence::{Config, Metrics, Presence};
+use presence::{Config, Metrics, Presence, Request, Veils};
 use presence_protocol::{Availability, UserId};
 use tokio::time::{Instant, sleep};
 
@@ -72,8 +73,16 @@ impl Store for Fragile {
         self.store.snapshot(users).await
     }
 
-    async fn disconnect(&self, user: UserId) -> Result<(), StoreError> {
-        self.store.disconnect(user).await
+    async fn tell(&self, notice: Notice) -> Result<(), StoreError> {
+        self.store.tell(notice).await
+    }
+
+    async fn record(&self, orders: Vec<(Order, Option<u64>)>) -> Result<u64, StoreError> {
+        self.store.record(orders).await
+    }
+
+    async fn orders(&self, from_s: u64, skip: usize) -> Result<Vec<Dated>, StoreError> {
+        self.store.orders(from_s, skip).await
     }
 
     async fn release(&self) -> Result<(), StoreError> {
@@ -180,6 +189,31 @@ async fn whoever_is_watched_while_the_store_is_away_is_told_of_all_the_same() {
     store.turn(State::Fine);
     ana.live_for(Duration::from_secs(3)).await;
     assert!(ana.view.contains_key(&user("cy")), "long before the next comparison");
+}
+
+#[tokio::test(start_paused = true)]
+async fn who_is_veiled_is_known_no_sooner_than_anybody_while_the_store_is_away() {
+    let (presence, store) = start(&Config::default());
+    let mut eve = Client::join(&presence, "eve", None, None);
+    let mut ana = Client::join(&presence, "ana", None, None);
+    let (_bo, _cy) =
+        (Client::join(&presence, "bo", None, None), Client::join(&presence, "cy", None, None));
+    eve.watch(&["bo"]);
+    eve.live_for(Duration::from_secs(1)).await;
+
+    store.turn(State::Away);
+    let veils = Veils::from([(user("bo"), 5_000_007), (user("cy"), 6_000_008)]);
+    let users = vec![user("bo"), user("cy")];
+    ana.session.request(Request::Watch { users, veils, id: None });
+    ana.live_for(Duration::from_secs(1)).await;
+    assert!(ana.view.contains_key(&user("bo")), "as it would be known without the veil");
+    assert!(!ana.view.contains_key(&user("cy")));
+    store.turn(State::Fine);
+    ana.live_for(Duration::from_secs(3)).await;
+    for (name, since_ms) in [("bo", 5_000), ("cy", 6_000)] {
+        let seen = &ana.view[&user(name)];
+        assert_eq!((seen.state, seen.since), (Availability::Offline, Some(since_ms)), "{name}");
+    }
 }
 
 #[tokio::test(start_paused = true)]

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use presence::store::Opened;
 use presence::store::embedded::EmbeddedHub;
-use presence::{Config, Metrics, Presence, Request};
+use presence::{Config, Metrics, Presence, Request, Veils};
 use presence_protocol::{Availability, Show, Status};
 use tokio::sync::{Notify, mpsc};
 
@@ -34,7 +34,7 @@ async fn a_look_up_that_is_answered_late_takes_nothing_back() {
     bo.session.set_status(Status { show: Show::Busy, text: None });
     quick.live_for(MOMENT).await;
 
-    let query = || Request::Query { users: vec![user("bo")], id: None };
+    let query = || Request::Query { users: vec![user("bo")], veils: Veils::new(), id: None };
     quick.session.request(query());
     quick.live_for(MOMENT).await;
     assert_eq!(quick.view[&user("bo")].show, Some(Show::Busy));

@@ -6,6 +6,7 @@ use std::time::Duration;
 
 use async_trait::async_trait;
 use parking_lot::Mutex;
+use presence::store::notice::{Dated, Notice, Order};
 use presence::store::{Claim, Pulse, Standing, Store, StoreError};
 use presence_protocol::UserId;
 use tokio::sync::Notify;
@@ -77,8 +78,16 @@ impl Store for Slow {
         standings
     }
 
-    async fn disconnect(&self, user: UserId) -> Result<(), StoreError> {
-        self.store.disconnect(user).await
+    async fn tell(&self, notice: Notice) -> Result<(), StoreError> {
+        self.store.tell(notice).await
+    }
+
+    async fn record(&self, orders: Vec<(Order, Option<u64>)>) -> Result<u64, StoreError> {
+        self.store.record(orders).await
+    }
+
+    async fn orders(&self, from_s: u64, skip: usize) -> Result<Vec<Dated>, StoreError> {
+        self.store.orders(from_s, skip).await
     }
 
     async fn release(&self) -> Result<(), StoreError> {

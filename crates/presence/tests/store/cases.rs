@@ -7,6 +7,11 @@ use presence::store::{BATCH_LEN_MAX, Cause, Claim, Contribution};
 use presence_protocol::{Show, StatusText, USER_ID_LEN_MAX};
 use presence_testkit::eventually;
 
+pub(crate) use crate::notices::{
+    every_gateway_hears_every_notice_as_it_was_told,
+    orders_are_read_in_pages_and_forgotten_when_they_are_old,
+    orders_are_remembered_with_the_latest_of_their_dates,
+};
 use crate::world::{Gateway, PATIENCE, World, device, join, labels, leave, set_status, user};
 
 const HOUR: Duration = Duration::from_hours(1);

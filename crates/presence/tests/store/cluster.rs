@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use presence::Config;
+use presence::store::notice::Notice;
 use presence::store::redis::{Mode, PubSub, keys_of};
 use presence::store::{Cause, Event, Standing, StoreError};
 use presence_testkit::{RedisCluster, eventually};
@@ -31,8 +32,11 @@ async fn a_cluster_of_redis_7_is_listened_to_by_bucket_and_older_gateways_are_he
         g.join(name, "ios").await;
         g.heard(name).await;
     }
-    g.store().disconnect(user("ana")).await.expect("it is told");
-    g.event_until(|event| matches!(event, Event::Disconnect(told) if *told == user("ana"))).await;
+    g.store().tell(Notice::Disconnect(user("ana"))).await.expect("it is told");
+    g.event_until(
+        |event| matches!(event, Event::Notice(Notice::Disconnect(told)) if *told == user("ana")),
+    )
+    .await;
     let channels = format!("{}:{{*}}:events", world.prefix());
     let listened = cluster.cli_everywhere(&["PUBSUB", "SHARDCHANNELS", &channels]);
     assert_eq!(listened.iter().map(|answer| answer.lines().count()).sum::<usize>(), 1024);
@@ -41,12 +45,12 @@ async fn a_cluster_of_redis_7_is_listened_to_by_bucket_and_older_gateways_are_he
     assert!(!published.contains("cmdstat_publish:"), "nothing goes through every server");
 
     // A gateway that knows no sharded channels tells on the shared one.
-    let tell = "return redis.call('PUBLISH', ARGV[1], cmsgpack.pack(ARGV[2]))";
+    let tell = "return redis.call('PUBLISH', ARGV[1], cmsgpack.pack({disconnect = ARGV[2]}))";
     let channel = format!("{}:events", world.prefix());
     for server in cluster.primaries() {
         cluster.server(server).cli(&["EVAL", tell, "0", &channel, NAMES[server]]);
         g.event_until(
-            |event| matches!(event, Event::Disconnect(told) if *told == user(NAMES[server])),
+            |event| matches!(event, Event::Notice(Notice::Disconnect(told)) if *told == user(NAMES[server])),
         )
         .await;
     }

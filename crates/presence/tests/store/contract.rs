@@ -60,5 +60,8 @@ contract! {
     five_hundred_users_go_in_one_call(slow);
     an_empty_batch_is_nothing(slow);
     every_gateway_hears_every_change_its_own_included(slow);
+    every_gateway_hears_every_notice_as_it_was_told(slow);
+    orders_are_remembered_with_the_latest_of_their_dates(slow);
+    orders_are_read_in_pages_and_forgotten_when_they_are_old(slow);
     odd_user_ids_and_texts_come_back_as_they_went_in(slow);
 }

@@ -2,6 +2,7 @@
 
 use std::fs;
 
+use presence::store::notice::{Notice, Order};
 use presence::store::redis::{KeyspaceEvents, OpenError, RedisOptions, TlsFiles, keys_of, open};
 use presence::store::{Cause, Event};
 use presence_testkit::{RedisCluster, RedisServer, eventually};
@@ -58,8 +59,10 @@ pub(crate) async fn everything_works(url: &str, server: &RedisServer) {
     assert_eq!(a.heard("ana").await.cause(), Some(Cause::Bye));
     a.join("ana", "ios").await;
     assert!(a.refresh(&["ana"]).await.is_empty());
-    b.store().disconnect(user("ana")).await.expect("it is told");
-    a.event_until(|event| matches!(event, Event::Disconnect(_))).await;
+    b.store().tell(Notice::Disconnect(user("ana"))).await.expect("it is told");
+    a.event_until(|event| matches!(event, Event::Notice(Notice::Disconnect(_)))).await;
+    b.store().record(vec![(Order::Revoke(user("ana")), None)]).await.expect("it is recorded");
+    assert_eq!(a.store().orders(0, 0).await.expect("orders").len(), 1);
     server.cli(&["PEXPIRE", &keys_of(PREFIX, &user("ana")).user, "1"]);
     eventually("the key expires", PATIENCE, async || {
         let found = server.cli(&["EXISTS", &keys_of(PREFIX, &user("ana")).user]);

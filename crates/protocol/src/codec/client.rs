@@ -8,13 +8,17 @@ use crate::status::Status;
 pub(super) fn read(kind: &str, fields: &Fields) -> Result<ClientMessage, Wrong> {
     Ok(match kind {
         "heartbeat" => ClientMessage::Heartbeat,
-        "watch" => {
-            ClientMessage::Watch { users: fields.required("users")?, id: fields.optional("id")? }
-        }
+        "watch" => ClientMessage::Watch {
+            users: fields.required("users")?,
+            id: fields.optional("id")?,
+            grant: fields.optional("grant")?,
+        },
         "unwatch" => ClientMessage::Unwatch { users: fields.required("users")? },
-        "query" => {
-            ClientMessage::Query { users: fields.required("users")?, id: fields.optional("id")? }
-        }
+        "query" => ClientMessage::Query {
+            users: fields.required("users")?,
+            id: fields.optional("id")?,
+            grant: fields.optional("grant")?,
+        },
         "status" => ClientMessage::Status(status(fields)?),
         "hello" => ClientMessage::Hello(hello(fields)?),
         "bye" => ClientMessage::Bye,

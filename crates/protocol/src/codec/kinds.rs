@@ -2,6 +2,7 @@
 
 use super::fields::{Field, Fields, Wrong, quote};
 use super::value::Value;
+use crate::grant::Grant;
 use crate::ids::{Device, INTEGER_MAX, RequestId, SessionId, UserId};
 use crate::message::ErrorCode;
 use crate::state::{Availability, UserState};
@@ -26,6 +27,14 @@ impl Field for String {
 
     fn read(value: &Value) -> Result<Self, Wrong> {
         text::<Self>(value).map(str::to_owned)
+    }
+}
+
+impl Field for Grant {
+    const EXPECTED: &'static str = String::EXPECTED;
+
+    fn read(value: &Value) -> Result<Self, Wrong> {
+        String::read(value).map(Self::new)
     }
 }
 

@@ -1,8 +1,8 @@
 //! Any message there can be, for the properties. No assertions here.
 
 use presence_protocol::{
-    Availability, ClientMessage, Device, ErrorCode, ErrorMessage, Format, GatewayMessage, Hello,
-    INTEGER_MAX, RequestId, SessionId, Show, Status, StatusText, UserId, UserState, Welcome,
+    Availability, ClientMessage, Device, ErrorCode, ErrorMessage, Format, GatewayMessage, Grant,
+    Hello, INTEGER_MAX, RequestId, SessionId, Show, Status, StatusText, UserId, UserState, Welcome,
 };
 use proptest::collection::vec;
 use proptest::option::of;
@@ -99,12 +99,24 @@ prop_compose! {
     }
 }
 
+fn grant() -> impl Strategy<Value = Grant> {
+    ".{0,40}".prop_map(Grant::new)
+}
+
 pub(crate) fn client_message() -> impl Strategy<Value = ClientMessage> {
     prop_oneof![
         hello().prop_map(ClientMessage::Hello),
-        (users(), of(id())).prop_map(|(users, id)| ClientMessage::Watch { users, id }),
+        (users(), of(id()), of(grant())).prop_map(|(users, id, grant)| ClientMessage::Watch {
+            users,
+            id,
+            grant
+        }),
         users().prop_map(|users| ClientMessage::Unwatch { users }),
-        (users(), of(id())).prop_map(|(users, id)| ClientMessage::Query { users, id }),
+        (users(), of(id()), of(grant())).prop_map(|(users, id, grant)| ClientMessage::Query {
+            users,
+            id,
+            grant
+        }),
         Just(ClientMessage::Heartbeat),
         (show(), of(text())).prop_map(|(show, text)| ClientMessage::Status(Status { show, text })),
         Just(ClientMessage::Bye),

@@ -70,6 +70,9 @@ fn settings_that_do_not_fit_together_are_refused() {
     let secret = secret.as_str();
     let url = "--redis-url=redis://127.0.0.1";
     let tls = "--redis-url=rediss://127.0.0.1";
+    let asks = "--watch-policy=callback";
+    let callback = "--watch-callback-url=https://app.example.com/watch";
+    let callback_secret = "--watch-callback-secret=0123456789abcdef";
     let table: &[(Flags, Named)] = &[
         (&[], &["authentication", "'jwt'", "'none'", "--dev"]),
         (&["--auth=jwt"], &["jwt_secret", "jwt_public_key_file", "jwks_url"]),
@@ -84,6 +87,16 @@ fn settings_that_do_not_fit_together_are_refused() {
         (&["--jwt-secret-file=/nowhere/at/all"], &["jwt_secret_file", "/nowhere/at/all"]),
         (&["--jwt-secret=short"], &["jwt_secret has 5 bytes", "32"]),
         (&["--auth=none", "--api-key=short"], &["api_key has 5 bytes", "16"]),
+        (&["--auth=none", "--api-key=0123456789abcdef,"], &["one of the keys", "0 bytes", "comma"]),
+        (&["--dev", "--revocation-kept=59s"], &["--revocation-kept", "1m"]),
+        (&["--dev", "--watch-policy=token"], &["'token'", "auth is 'none'", "'jwt'"]),
+        (&["--dev", "--watch-policy=callback"], &["watch_callback_url is not set"]),
+        (&["--dev", callback, callback_secret], &["watch_policy is 'open'", "'callback'"]),
+        (&["--dev", "--watch-policy=callback", callback], &["watch_callback_secret is not"]),
+        (&["--dev", callback_secret], &["watch_callback_url is not: set both"]),
+        (&["--dev", asks, callback, "--watch-callback-secret=short"], &["has 5 bytes", "16"]),
+        (&["--dev", asks, callback, "--watch-callback-secret=0123456789 abcdef"], &["blank"]),
+        (&["--dev", asks, callback_secret, "--watch-callback-url=http://a/w"], &["plain http"]),
         (&["--auth=none", "--listen=0.0.0.0:1"], &["0.0.0.0:1", "--allow-insecure"]),
         (&["--dev", secret, "--listen=[::]:1"], &["[::]:1", "--allow-insecure"]),
         (&["--dev", "--store=embedded", url], &["'embedded'", "redis_url"]),

@@ -10,6 +10,9 @@ fn no_output_shows_a_secret() {
         "--jwt-secret=hushhushhushhushhushhushhushhush",
         "--api-key=hushhushhushhush",
         "--jwks-url=https://auth.test/keys?key=hush",
+        "--watch-policy=callback",
+        "--watch-callback-url=https://a/w?key=hush",
+        "--watch-callback-secret=hushhushhushhush",
         "--redis-url=redis-sentinel://u:hush@a:1/0?sentinelPassword=hush&node=b:2",
     ];
     let settings = load(&flags, &[], "").unwrap();

@@ -133,7 +133,7 @@ impl Life {
             Order::Watch(users) => {
                 self.record.told.lock().watch(after, &users);
                 let users = users.into_iter().map(user_id).collect();
-                self.send(&ClientMessage::Watch { users, id: None }).await?;
+                self.send(&ClientMessage::Watch { users, id: None, grant: None }).await?;
             }
             Order::Unwatch(users) => {
                 self.record.told.lock().unwatch(after, &users);

@@ -13,8 +13,21 @@ use super::scripts::{decode, run};
 use crate::store::StoreError;
 
 /// What the scripts do to keys.
-const ON_KEYS: [&str; 10] =
-    ["get", "set", "hset", "hlen", "hsetnx", "hget", "hgetall", "hdel", "pexpire", "pexpireat"];
+const ON_KEYS: [&str; 13] = [
+    "get",
+    "set",
+    "hset",
+    "hlen",
+    "hsetnx",
+    "hget",
+    "hgetall",
+    "hdel",
+    "pexpire",
+    "pexpireat",
+    "zadd",
+    "zrangebyscore",
+    "zremrangebyscore",
+];
 
 /// A command as it could be sent, and what allows it.
 struct Need {

@@ -23,6 +23,7 @@ use super::keys::Keyspace;
 use super::lease::Leases;
 use super::reach::Contact;
 use crate::store::bucket::bucket_of;
+use crate::store::notice::Notice;
 use crate::store::{Claim, Event, Standing, StoreError};
 use rows::{ClaimRow, Row, Setup};
 
@@ -169,8 +170,7 @@ pub(super) async fn run(
     result.map_err(|error| StoreError::from(&error))
 }
 
-/// Reads a published message: from a script, the users that changed; from [`disconnect_message`], one who is to be
-/// disconnected.
+/// Reads a published message: from a script, the users that changed; from [`notice_message`], a notice.
 pub(super) fn decode_event(message: &[u8]) -> Result<Event, StoreError> {
     // Every gateway reads every message: to try one form after the other would cost more than all the rest.
     if is_list(message) {
@@ -178,17 +178,17 @@ pub(super) fn decode_event(message: &[u8]) -> Result<Event, StoreError> {
         let standings = rows.into_iter().map(Row::standing).collect::<Result<_, _>>()?;
         return Ok(Event::Transitions(standings));
     }
-    let user = rmp_serde::from_slice(message).map_err(|error| nonsense(&error))?;
-    Ok(Event::Disconnect(user))
+    let notice = rmp_serde::from_slice(message).map_err(|error| nonsense(&error))?;
+    Ok(Event::Notice(notice))
 }
 
 fn is_list(message: &[u8]) -> bool {
     matches!(message.first(), Some(0x90..=0x9f | 0xdc | 0xdd))
 }
 
-/// The message that tells every gateway to disconnect a user.
-pub(super) fn disconnect_message(user: &UserId) -> Result<Bytes, StoreError> {
-    encode(rmp_serde::to_vec(user))
+/// The message that tells every gateway: a map, where a script tells a list.
+pub(super) fn notice_message(notice: &Notice) -> Result<Bytes, StoreError> {
+    encode(rmp_serde::to_vec_named(notice))
 }
 
 fn encode(encoded: Result<Vec<u8>, rmp_serde::encode::Error>) -> Result<Bytes, StoreError> {
