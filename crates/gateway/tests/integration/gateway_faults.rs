@@ -117,6 +117,8 @@ async fn a_gateway_that_is_new_to_an_empty_redis_waits_for_those_that_live() {
 #[tokio::test]
 async fn a_gateway_that_was_stopped_finds_the_dead_on_time() {
     const STOP: Duration = Duration::from_millis(1700);
+    // After Redis was stopped, losses would be held for four seconds.
+    const HELD: Duration = Duration::from_secs(4);
     let redis = RedisServer::start();
     let (dying, stopped, _living) =
         (start(&redis, &[]).await, start(&redis, &[]).await, start(&redis, &[]).await);
@@ -129,8 +131,8 @@ async fn a_gateway_that_was_stopped_finds_the_dead_on_time() {
     tokio::time::sleep_until(dead + STOP).await;
     stopped.signal("CONT").await;
     observer.observe_until_offline("ana").await;
-    let (after, latest) = (dead.elapsed(), TIMES.ttl + TIMES.grace + LATE_MAX);
-    assert!(after < latest, "{after:?} after the death");
+    let after = dead.elapsed();
+    assert!(after < STOP + HELD, "{after:?} after the death");
 }
 
 /// What it had sent waits in Redis, and vouches for its users after their gateway is found dead.
