@@ -266,3 +266,29 @@ async fn a_user_without_trace_is_newer_after_the_store_lost_everything() {
     let lost = gateway.look("ana").await.view;
     assert!(lost.is_no_trace() && lost.version > seen.version, "{lost:?} after {seen:?}");
 }
+
+/// Her key is lost while she is on two gateways, of which one is dead already.
+#[tokio::test]
+async fn a_loss_waits_for_a_gateway_no_longer_than_that_may_live() {
+    let config = Config { ttl: Duration::from_secs(6), grace: Duration::from_secs(1), ..slow() };
+    let world = World::new(Kind::Redis, config);
+    let (living, dying) = (world.gateway("living").await, world.gateway("dying").await);
+    dying.join("ana", "ios").await;
+    let joined = Instant::now();
+    let (ttl, grace) = (world.config.ttl, world.config.grace);
+    eventually("half a TTL has passed", PATIENCE, async || {
+        renew(&living).await;
+        (joined.elapsed() > ttl / 2).then_some(())
+    })
+    .await;
+    living.join("ana", "ios").await;
+    let key = keys_of(world.prefix(), &user("ana")).user;
+    assert_eq!(shared_server(Kind::Redis).cli(&["DEL", &key]), "1");
+    let held = living.look("ana").await.held.expect("both may have her still");
+    assert!(held.remaining > ttl, "{held:?}");
+    living.leave("ana", Cause::Bye).await;
+    let held = living.look("ana").await.held;
+    let left = (ttl + grace).saturating_sub(joined.elapsed());
+    let remaining = held.map_or(Duration::ZERO, |held| held.remaining);
+    assert!(remaining < left + Duration::from_millis(500), "{remaining:?} of {left:?}");
+}

@@ -247,18 +247,28 @@ local function merge(contributions)
   return view
 end
 
--- A gateway that has told of a user is waited for no more. Answers whether it was waited for, and was the last.
-local function was_last_awaited(record, gateway)
-  local rest, was_awaited = {}, false
+-- A gateway that has told of a user is waited for no more, and neither is one that is dead by now; the hold lasts for as long
+-- as any of the rest may live. Answers whether it was waited for, and nobody is any more; and whether the hold became shorter.
+local function take_answer(bucket, record, gateway)
+  local rest, rest_until, was_awaited = {}, 0, false
   for awaited in string.gmatch(record.awaited, '[^,]+') do
+    local alive = alive_until(bucket, awaited)
     if awaited == gateway then
       was_awaited = true
-    else
+    elseif alive > now_ms then
       rest[#rest + 1] = awaited
+      rest_until = math.max(rest_until, alive + setup.grace_ms)
     end
   end
+  if not was_awaited then
+    return false, false
+  end
   record.awaited = table.concat(rest, ',')
-  return was_awaited and #rest == 0
+  local shorter = #rest > 0 and rest_until < record.hold_until - EARLIER_MS
+  if shorter then
+    record.hold_until = rest_until
+  end
+  return #rest == 0, shorter
 end
 
 -- Makes `view` the user's view. `change` says why: cause, since_ms, hold_until (0 when the change was deliberate), due_ms,
@@ -268,12 +278,15 @@ end
 -- While a loss is held back, a user who comes back piece by piece stays held until it looks as before, or is out of time;
 -- a bye that comes late, after the loss that it explains, ends the hold, or shortens it to its own, and so does any loss on the
 -- one gateway where the user was; and another loss makes it longer: of a session that came and went between two batches.
--- A hold that waits for gateways ends, whatever they tell, when the last of them has, and not before.
+-- A hold that waits for gateways ends, whatever they tell, when the last of them has or is dead, and not before.
 local function commit(bucket, user, record, view, change)
   local old = record.view
   local visible = not looks_like(view, old)
   local hold, awaited = record.before, record.awaited
-  local answered = change.cause ~= 'expired' and was_last_awaited(record, setup.gateway)
+  local answered, shorter = false, false
+  if change.cause ~= 'expired' then
+    answered, shorter = take_answer(bucket, record, setup.gateway)
+  end
   local hold_until = change.hold_until
   if record.awaited ~= '' and LOSSES[change.cause] then
     hold_until = math.max(hold_until, record.hold_until)
@@ -315,9 +328,10 @@ local function commit(bucket, user, record, view, change)
       record.hold_until = math.max(record.hold_until, hold_until)
       save_record(bucket, user, record)
     elseif record.awaited ~= awaited then
+      record.hold_until = is_loss and math.max(record.hold_until, hold_until) or record.hold_until
       save_record(bucket, user, record)
     end
-    if view.gateways == old.gateways and not released then
+    if view.gateways == old.gateways and not released and not shorter then
       return
     end
   end
