@@ -58,6 +58,12 @@ impl Observer {
         self.view.get(name).is_some_and(|state| state.state.as_str() == "online")
     }
 
+    /// The devices that a user is shown with.
+    pub(crate) fn devices(&self, name: &str) -> Vec<String> {
+        let devices = self.view.get(name).map(|state| state.devices.iter());
+        devices.into_iter().flatten().map(ToString::to_string).collect()
+    }
+
     /// Hears what comes until then.
     pub(crate) async fn observe_for(&mut self, time: Duration) {
         let end = Instant::now() + time;
