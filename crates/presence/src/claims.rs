@@ -22,14 +22,18 @@ use crate::clock::Tick;
 use crate::engine::Core;
 use crate::roster::PARTS;
 use crate::store::{BATCH_LEN_MAX, Cause, Claim};
+use crate::strain::Strain;
 
 const RETRY_MIN: Duration = Duration::from_millis(50);
 const RETRY_MAX: Duration = Duration::from_secs(1);
 
 /// From one batch to the next, for each gateway besides this one; more under strain. A batch is a message to every gateway, so
-/// that fifty of them would hear each other fifty times as often as one: this keeps all batches of all gateways under 500 a
+/// that fifty of them would hear each other fifty times as often as one: this keeps all batches of up to 250 gateways under 500 a
 /// second.
 const PACE: Duration = Duration::from_millis(2);
+
+/// Never longer, under whatever strain: until it is told, who came in here is offline everywhere else.
+const PACE_MAX: Duration = Duration::from_millis(500);
 
 /// What waits to be told.
 #[derive(Default)]
@@ -107,7 +111,7 @@ impl Claims {
 pub(crate) async fn run(core: Arc<Core>) {
     loop {
         core.claims.arrived.notified().await;
-        let next = Instant::now() + core.strain.stretch(PACE * (core.store.gateways() - 1));
+        let next = Instant::now() + pace(core.store.gateways(), &core.strain);
         let mut rest = core.claims.take_all();
         while !rest.is_empty() {
             let mut batch = rest.split_off(rest.len().saturating_sub(BATCH_LEN_MAX));
@@ -125,6 +129,10 @@ pub(crate) async fn run(core: Arc<Core>) {
         core.claims.none_in_flight();
         sleep_until(next).await;
     }
+}
+
+fn pace(gateways: u32, strain: &Strain) -> Duration {
+    strain.stretch(PACE * (gateways - 1)).min(PACE_MAX)
 }
 
 /// Asserts everybody again whenever that is asked for, as long as the engine lives. Whoever asks meanwhile, and however
@@ -158,4 +166,21 @@ fn claim(core: &Core, user: &UserId, waiting: Waiting, now: Tick) -> Claim {
         cause => (cause, now.since(waiting.since)),
     };
     Claim { user: user.clone(), contribution, cause, age, silence: now.since(waiting.heard) }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn batches_of_many_gateways_are_rarer_and_under_strain_no_rarer_than_two_a_second() {
+        let at_ease = Strain::default();
+        assert_eq!(pace(1, &at_ease), Duration::ZERO);
+        assert_eq!(pace(56, &at_ease), Duration::from_millis(110));
+        let strained = Strain::default();
+        (0..100).for_each(|_| strained.note_timer(Duration::from_millis(20)));
+        assert!(pace(11, &strained) > 3 * pace(11, &at_ease));
+        assert_eq!(pace(56, &strained), PACE_MAX);
+        assert_eq!(pace(1_000, &at_ease), PACE_MAX);
+    }
 }

@@ -16,8 +16,8 @@ use crate::store::{Pulse, Standing, StoreError};
 /// How many renewals in a row must fail before clients are told: a blip is not worth a word.
 const FAILURES_MIN: u32 = 2;
 
-/// Within this time after the store is back, all gateways have found out and asserted their sessions: a second to connect
-/// again, half a second over which they spread, and some.
+/// Within this time after the store is back, all gateways have found out and asserted their sessions: half a second to
+/// connect again, half a second over which they spread, and some.
 const SETTLE_TIME: Duration = Duration::from_millis(2500);
 
 /// The store must have been back for so long before clients are told so: by then most of what they see is right again.

@@ -16,6 +16,9 @@ use crate::store::{BATCH_LEN_MAX, Standing, StoreError};
 /// After calls were held up, all that gateways had to tell has arrived within so long.
 pub(crate) const CATCH_UP_TIME: Duration = Duration::from_millis(300);
 
+/// Why there is no answer about somebody of whom there is no trace, though everybody who can has asserted its sessions.
+const AWAITED: &str = "it has lost everything, and a gateway has yet to tell of its users";
+
 /// A store that is lost again and again is waited for so often before an answer is given up.
 const SETTLE_TRIES: usize = 3;
 
@@ -43,9 +46,15 @@ pub(crate) async fn read<Turn>(
             standings[place] = Some(standing);
         }
         if untraced.is_empty() || core.health.settle().await == Settled::Already {
-            for (place, standing) in untraced {
+            let may_be_told_of =
+                |(_, standing): &(usize, Standing)| core.table.may_be_told_of(&standing.user);
+            let (doubtful, sure): (Vec<_>, Vec<_>) = untraced.into_iter().partition(may_be_told_of);
+            for (place, standing) in sure {
                 core.learn_no_trace(&standing, asked);
                 standings[place] = Some(standing);
+            }
+            if !doubtful.is_empty() {
+                return Err(StoreError::Unreachable(AWAITED.to_owned()));
             }
             return Ok(standings.into_iter().flatten().collect());
         }

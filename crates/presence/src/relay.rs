@@ -16,7 +16,7 @@ use crate::engine::Core;
 use crate::metrics::CauseLabel;
 use crate::reading::read;
 use crate::store::{BATCH_LEN_MAX, Event, Lapse, Standing};
-use crate::watch::{Absorbed, SHARDS, Shown, UserRef, Word};
+use crate::watch::{Absorbed, SHARDS, Shown, UserRef};
 
 /// After a store came back, every gateway has this long to assert its sessions before anybody is compared with it.
 const ASSERT_TIME: Duration = Duration::from_secs(1);
@@ -159,16 +159,16 @@ impl Core {
         if standing.view.is_no_trace() && self.table.state(&standing.user).is_none() {
             return false;
         }
-        self.take_over(standing, Word::Passing, asked)
+        self.take_over(standing, asked)
     }
 
     /// As [`Self::learn`], from a store that has not just lost everything.
     pub(crate) fn learn_no_trace(&self, standing: &Standing, asked: Instant) -> bool {
-        self.take_over(standing, Word::Settled, asked)
+        self.take_over(standing, asked)
     }
 
-    fn take_over(&self, standing: &Standing, word: Word, asked: Instant) -> bool {
-        let learned = self.table.learn(standing, word, asked, Instant::now());
+    fn take_over(&self, standing: &Standing, asked: Instant) -> bool {
+        let learned = self.table.learn(standing, asked, Instant::now());
         learned.is_some_and(|(user, absorbed)| self.act(user, absorbed))
     }
 

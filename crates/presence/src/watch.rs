@@ -29,7 +29,6 @@ use entry::Watched;
 pub(crate) use entry::{Absorbed, Shown};
 use shard::Shard;
 use untraced::Untraced;
-pub(crate) use untraced::Word;
 pub use veil::Veils;
 
 const SHARD_BITS: u32 = 6;
@@ -89,6 +88,12 @@ impl WatchTable {
     /// Since when the store remembers, and which gateways have yet to find out, and until when their users may live.
     pub(crate) fn note_loss(&self, born: Option<Instant>, missing: HashMap<String, Instant>) {
         self.untraced.expect(born, missing);
+    }
+
+    /// Whether a user of whom the store has no trace may be on a gateway that has yet to find out that it lost everything.
+    /// Of whom something is known here, it is also known which gateway that is.
+    pub(crate) fn may_be_told_of(&self, user: &UserId) -> bool {
+        self.untraced.is_any_missing(Instant::now()) && self.state(user).is_none()
     }
 
     /// The number of a user who is watched by anybody.
@@ -179,13 +184,11 @@ impl WatchTable {
     pub(crate) fn learn(
         &self,
         standing: &Standing,
-        word: Word,
         asked: Instant,
         now: Instant,
     ) -> Option<(UserRef, Absorbed)> {
         self.lift_doubt(&standing.user);
-        let learn =
-            |watched: &mut Watched| watched.learn(standing, word, asked, now, &self.untraced);
+        let learn = |watched: &mut Watched| watched.learn(standing, asked, now, &self.untraced);
         self.with(&standing.user, learn)
     }
 

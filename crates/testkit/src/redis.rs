@@ -1,9 +1,11 @@
 //! A real `redis-server`, started by the test on a free port of loopback; never the machine's own.
 
+use std::collections::BTreeSet;
 use std::hash::{BuildHasher, RandomState};
 use std::iter::repeat_with;
 use std::net::{Ipv4Addr, TcpListener};
 use std::ops::Range;
+use std::sync::{Mutex, PoisonError};
 use std::thread::sleep;
 use std::time::{Duration, Instant};
 
@@ -155,11 +157,14 @@ pub(crate) fn wait_until(port: u16, what: &str, words: &[&str], expected: &str) 
     }
 }
 
-/// A port that nobody has. Not one of those that the kernel gives to outgoing connections: any of these could take it
-/// while the server is restarted.
+/// A port that nobody has, and that was not given to anybody in this process before. Not one of those that the kernel
+/// gives to outgoing connections: any of these could take it while the server is restarted.
 pub fn free_port() -> u16 {
-    let is_free = |port: &u16| TcpListener::bind((Ipv4Addr::LOCALHOST, *port)).is_ok();
+    static GIVEN: Mutex<BTreeSet<u16>> = Mutex::new(BTreeSet::new());
+    let mut given = GIVEN.lock().unwrap_or_else(PoisonError::into_inner);
+    let mut is_free =
+        |port: &u16| TcpListener::bind((Ipv4Addr::LOCALHOST, *port)).is_ok() && given.insert(*port);
     let random = || RandomState::new().hash_one(0) as usize % PORTS.len();
     let mut ports = repeat_with(|| PORTS.start + random() as u16).take(PORTS.len());
-    ports.find(is_free).expect("a free port")
+    ports.find(&mut is_free).expect("a free port")
 }

@@ -2,13 +2,13 @@
 
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
-use presence_protocol::Format;
+use presence_protocol::{ClientMessage, ErrorCode, Format};
 use presence_testkit::{FaultyLink, RedisServer};
 use tokio::time::Instant;
 
-use crate::client::{Client, PATIENCE};
+use crate::client::{Client, PATIENCE, user};
 use crate::crowd::{Crowd, TIMES};
-use crate::house::LATE_MAX;
+use crate::house::{LATE_MAX, Times};
 use crate::observer::Observer;
 use crate::process::{Process, keys_of};
 
@@ -162,4 +162,38 @@ async fn what_vouches_for_a_dead_gateway_after_its_lease_is_not_forgotten() {
         let step = Duration::from_millis(50);
         tokio::join!(observer.observe_for(step), laptop.next_within(step));
     }
+}
+
+/// Redis lost everything while a gateway was stopped, and nobody on the other has seen its users before.
+#[tokio::test]
+async fn whom_a_gateway_has_yet_to_tell_of_nobody_is_told_is_offline() {
+    const TTL: Times = Times { ttl: Duration::from_secs(10), ..TIMES };
+    // By then whoever is there has told an empty Redis of its users.
+    const STOP: Duration = Duration::from_secs(4);
+    let mut redis = RedisServer::start();
+    let stopped = Process::start(&redis, "p", TTL, &[]).await;
+    let asked = Process::start(&redis, "p", TTL, &[]).await;
+    let _ana = Client::join(stopped.addr, Format::Json, "ana").await;
+    let mut bo = Client::join(asked.addr, Format::Json, "bo").await;
+    stopped.signal("STOP").await;
+    redis.kill();
+    redis.restart();
+    let restarted = Instant::now();
+    let goes_on = async {
+        tokio::time::sleep_until(restarted + STOP).await;
+        stopped.signal("CONT").await;
+    };
+    let told = async {
+        let ana = vec![user("ana")];
+        let answer = bo.ask(|id| ClientMessage::Watch { users: ana, id, grant: None }).await;
+        match answer {
+            Ok(states) => states[0].state.as_str().to_owned(),
+            Err(error) => {
+                assert_eq!(error.code, ErrorCode::StoreUnavailable);
+                bo.expect_presence("ana").await.state.state.as_str().to_owned()
+            }
+        }
+    };
+    let (told, ()) = tokio::join!(told, goes_on);
+    assert_eq!(told, "online");
 }

@@ -35,9 +35,10 @@ pub(super) enum Event {
 
 /// All workers. Dropping it ends them.
 pub(super) struct Crew {
+    /// The first to be dropped: a worker that finds its coordinator gone complains.
+    _processes: Vec<Child>,
     members: Vec<Member>,
     events: mpsc::Receiver<Event>,
-    _processes: Vec<Child>,
 }
 
 struct Member {
@@ -104,7 +105,7 @@ impl Crew {
             tokio::spawn(hear(worker, reader, sender.clone()));
             members.push(Member { orders, usage_before, state: State::Working });
         }
-        Ok(Self { members, events, _processes: processes })
+        Ok(Self { _processes: processes, members, events })
     }
 
     pub(super) fn len(&self) -> usize {

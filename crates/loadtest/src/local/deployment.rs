@@ -8,7 +8,7 @@ use std::thread::{available_parallelism, sleep};
 use std::time::{Duration, Instant};
 use std::{env, fs};
 
-use anyhow::{Context, Result, bail, ensure};
+use anyhow::{Context, Result, ensure};
 use http::Uri;
 use indicatif::{ProgressBar, ProgressStyle};
 use presence_testkit::{KeptProcess, Scratch, free_port};
@@ -139,10 +139,9 @@ impl Server {
     fn wait_until<T>(&self, mut ask: impl FnMut() -> Result<T>) -> Result<T> {
         let deadline = Instant::now() + PATIENCE;
         loop {
-            let ended = !self.process.is_running();
+            ensure!(self.process.is_running(), "it ended at once: {}", last_line(&self.log));
             match ask() {
                 Ok(answer) => return Ok(answer),
-                Err(_) if ended => bail!("it ended at once: {}", last_line(&self.log)),
                 Err(error) if Instant::now() > deadline => {
                     return Err(error.context(format!("not ready after {PATIENCE:?}")));
                 }

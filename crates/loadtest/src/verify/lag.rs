@@ -1,13 +1,17 @@
 //! How late this process itself was, and how long the machine kept the deployment's processes from
 //! running: what happened is known only to within that. Pure; clocks are read elsewhere.
 
-use crate::verify::record::Us;
+use crate::verify::record::{Span, Us};
 
 /// Lateness is kept for each slot of this length.
 const SLOT: Us = 100_000;
 
 /// A change is on its way for so long; all waits for a CPU in that time may have delayed it.
 const WAY_SLOTS: usize = 10;
+
+/// When this process was so late, the machine stood still. To the gateways this is a fault like any other: they have to
+/// find out what they missed.
+const STANDSTILL_MIN: Us = 1_000_000;
 
 #[derive(Clone, Copy, Debug, Default)]
 struct Slot {
@@ -21,6 +25,8 @@ struct Slot {
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Lag {
     slots: Vec<Slot>,
+    /// Times in which the machine stood still.
+    standstills: Vec<Span>,
 }
 
 impl Lag {
@@ -30,6 +36,9 @@ impl Lag {
         self.slot(now);
         for slot in &mut self.slots[(due / SLOT) as usize..=(now / SLOT) as usize] {
             slot.late = late.max(slot.late);
+        }
+        if late >= STANDSTILL_MIN {
+            self.standstills.push(Span { start: due, end: now });
         }
     }
 
@@ -45,6 +54,14 @@ impl Lag {
         let near = self.slots.iter().skip(slot.saturating_sub(1)).take(3);
         let late = near.map(|slot| slot.late).max().unwrap_or(0);
         late + self.starved_before(slot + 1)
+    }
+
+    /// When what was due at `due` must have been read, if a fault is healed `relief` after it.
+    pub(crate) fn read_by(&self, due: Us, relief: Us) -> Us {
+        let relieved = |still: &Span| Span { start: still.start, end: still.end + relief };
+        let standstills = self.standstills.iter().map(relieved).filter(|still| still.has(due));
+        let due = standstills.map(|still| still.end).max().unwrap_or(due);
+        due + self.around(due)
     }
 
     fn starved_before(&self, slot: usize) -> Us {
@@ -87,6 +104,18 @@ mod tests {
         assert_eq!(lag.around(3_000_000), 100);
         assert_eq!(lag.around(9_000_000), 0);
         assert_eq!(lag.late_max(), 700_000);
+    }
+
+    #[test]
+    fn what_is_due_while_the_machine_stands_still_or_soon_after_has_time_to_heal() {
+        let mut lag = Lag::default();
+        lag.note(2_000_000, 2_999_999);
+        assert_eq!(lag.read_by(2_500_000, 7_000_000), 2_500_000 + 999_999);
+        lag.note(4_000_000, 5_000_000);
+        for due in [4_000_000, 4_900_000, 11_999_999] {
+            assert_eq!(lag.read_by(due, 7_000_000), 12_000_000, "{due}");
+        }
+        assert_eq!(lag.read_by(12_000_000, 7_000_000), 12_000_000);
     }
 
     #[test]

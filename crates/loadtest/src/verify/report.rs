@@ -10,10 +10,14 @@ pub(crate) use table::Paint;
 
 use crate::verify::args::{Scenario, StoreArg, VerifyArgs, name_of};
 use crate::verify::judge::{Extreme, Findings, Promise, Violation, secs};
+use crate::verify::record::Us;
 use crate::verify::truth::{Cause, Rules};
 
 /// So often the history is told for each promise that was broken, of different users.
-const STORIES_MAX: usize = 2;
+const STORIES_MAX: usize = 8;
+
+/// What is broken within so long of what is told already has most likely the same cause.
+const STORIES_APART: Us = 2_000_000;
 
 /// All that a check found.
 #[derive(Debug, Serialize)]
@@ -69,6 +73,8 @@ pub(crate) struct Story {
     pub(crate) promise: Promise,
     pub(crate) user: Option<u32>,
     pub(crate) title: String,
+    #[serde(skip)]
+    pub(crate) at: Us,
     pub(crate) history: String,
 }
 
@@ -126,15 +132,18 @@ impl Report {
         if let (Promise::LateOffline, Some(cause)) = (violation.promise, violation.cause) {
             *self.late.entry(cause).or_default() += 1;
         }
-        let of_promise = |story: &&Story| story.promise == violation.promise;
-        let told = |story: &Story| story.user == violation.user;
-        let few = self.stories.iter().filter(of_promise).count() < STORIES_MAX;
-        if few && !self.stories.iter().any(told) {
+        let mut of_promise: Vec<&Story> = self.stories.iter().collect();
+        of_promise.retain(|story| story.promise == violation.promise);
+        let told = |story: &&Story| {
+            story.user == violation.user || story.at.abs_diff(violation.at) < STORIES_APART
+        };
+        if of_promise.len() < STORIES_MAX && !of_promise.iter().any(told) {
             let user = violation.user.map_or_else(String::new, |user| format!(" of user {user}"));
             self.stories.push(Story {
                 promise: violation.promise,
                 user: violation.user,
                 title: format!("{}{user} at {}", violation.promise.title(), secs(violation.at)),
+                at: violation.at,
                 history: tell(),
             });
         }

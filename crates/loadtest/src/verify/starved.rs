@@ -3,21 +3,30 @@
 
 use std::collections::HashMap;
 use std::fs;
+use std::time::Instant;
 
-use crate::verify::record::Us;
+use crate::verify::record::{Us, us};
 
 /// What each thread had waited when it was last looked at.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub(crate) struct Starved {
     waited_ns: HashMap<(u32, u32), u64>,
+    looked: Instant,
 }
 
 impl Starved {
+    pub(crate) fn new() -> Self {
+        Self { waited_ns: HashMap::new(), looked: Instant::now() }
+    }
+
     /// For how long the processes waited since the last look: of each the thread that waited the
-    /// longest, all processes together, since a change passes through all of them.
+    /// longest, all processes together, since a change passes through all of them. None waited longer than the time that
+    /// passed, whatever the kernel, which now and then counts minutes, says.
     pub(crate) fn since_last(&mut self, pids: &[u32]) -> Us {
         self.waited_ns.retain(|(pid, _), _| pids.contains(pid));
-        pids.iter().map(|pid| self.of_process(*pid)).sum()
+        let passed = us(self.looked.elapsed());
+        self.looked = Instant::now();
+        pids.iter().map(|pid| self.of_process(*pid).min(passed)).sum()
     }
 
     fn of_process(&mut self, pid: u32) -> Us {
@@ -50,7 +59,7 @@ mod tests {
 
     #[test]
     fn nothing_is_known_of_a_process_before_the_second_look_nor_of_one_that_is_gone() {
-        let mut starved = Starved::default();
+        let mut starved = Starved::new();
         assert_eq!(starved.since_last(&[std::process::id(), u32::MAX]), 0);
     }
 }

@@ -16,7 +16,8 @@
 //!   after its gateway was killed, takes its place again: from then on the new session is what counts
 //!   for sure.
 //! - Online is due [`PROMPT`] after the `welcome`; whoever is gone by then for good need not have been shown at all.
-//! - What a stopped gateway was told, or told nobody of before it was stopped, counts from when it goes on.
+//! - What a stopped gateway was told, or told nobody of before it was stopped, counts from when it goes on: up to
+//!   [`PROMPT`] later, as what it is told in that time.
 //! - While a fault touches Redis, the user's gateway or the watcher's, "at the latest" is moved to
 //!   its end + [`HEAL`] + grace. "Not before" never is, with three exceptions: a gateway that was
 //!   stopped for its TTL may be taken for dead until the same time after its return; what a dead or
@@ -24,6 +25,7 @@
 //!   keys expire, after it or less than [`HEAL`] before it, and so may what ended before an empty Redis
 //!   was told of it; and a session that was not told to anybody yet dies with its gateway.
 //! - A gateway that was stopped could not hear: silence counts from later by as long.
+//! - One that is stopped within [`ASSERT_TIME`] of an empty Redis' return has not told it of all its users.
 
 mod departure;
 mod spans;
@@ -37,6 +39,9 @@ pub(crate) const PROMPT: Us = 1_000_000;
 
 /// How soon after a fault every view is the truth again.
 pub(crate) const HEAL: Us = 5_000_000;
+
+/// How soon a gateway has told an empty Redis of its users.
+const ASSERT_TIME: Us = 2_000_000;
 
 /// A return must be told to the store before the loss is final: so long before, it surely is.
 pub(crate) const RETURN_MARGIN: Us = 250_000;
@@ -237,7 +242,13 @@ impl Rules {
             cut(&mut spans, silence.start + self.ttl, silence.end + self.relief());
         }
         for pause in faults.iter().filter(|fault| is_at(fault, FaultKind::GatewayPause, facts)) {
-            let doubt = pause.from.after + self.ttl - self.heartbeat;
+            let asserts = faults.iter().any(|fault| {
+                let asserted = fault.until().saturating_add(ASSERT_TIME);
+                fault.kind == FaultKind::RedisKill
+                    && (fault.until()..asserted).contains(&pause.from.after)
+            });
+            let doubt_after = if asserts { 0 } else { self.ttl - self.heartbeat };
+            let doubt = pause.from.after + doubt_after;
             if pause.until() > doubt {
                 cut(&mut spans, doubt, pause.until().saturating_add(self.relief()));
             }
@@ -247,15 +258,16 @@ impl Rules {
     }
 }
 
-/// When a gateway has acted on what came at that moment, if it was not slow: one that is stopped, or was a moment later,
-/// when it goes on.
+/// When a gateway has surely acted on what came at that moment, if it was not slow: one that is stopped, or was a moment
+/// later, when it goes on and has worked off what came meanwhile.
 fn acted_on(faults: &[Fault], place: Place, at: Us) -> Us {
     let stops = faults.iter().filter(|fault| {
         fault.kind == FaultKind::GatewayPause
             && fault.place == Some(place)
             && fault.from.after <= at + RETURN_MARGIN
     });
-    stops.map(Fault::until).filter(|until| *until > at).max().unwrap_or(at)
+    let worked_off = stops.map(|stop| stop.until().saturating_add(PROMPT));
+    worked_off.filter(|until| *until > at).max().unwrap_or(at)
 }
 
 fn is_at(fault: &Fault, kind: FaultKind, facts: &Facts) -> bool {

@@ -124,7 +124,7 @@ impl World {
 
     /// Notes how long the deployment's processes wait for a CPU, for as long as the check lasts.
     pub(crate) async fn measure_starvation(&self, deployment: &Deployment) {
-        let mut starved = Starved::default();
+        let mut starved = Starved::new();
         let mut ticks = interval(STARVED_TICK);
         loop {
             ticks.tick().await;

@@ -7,7 +7,7 @@ use tokio::time::Instant;
 use crate::outbox::ConnId;
 use crate::store::view::View;
 use crate::store::{Change, Standing};
-use crate::watch::untraced::{Untraced, Word};
+use crate::watch::untraced::Untraced;
 
 /// A user that is watched here.
 pub(super) struct Watched {
@@ -148,7 +148,7 @@ impl Watched {
         now: Instant,
         untraced: &Untraced,
     ) -> Absorbed {
-        let absorbed = self.absorb(standing, Word::Passing, now, untraced);
+        let absorbed = self.absorb(standing, now, untraced);
         if self.known {
             return absorbed;
         }
@@ -160,19 +160,18 @@ impl Watched {
     pub(super) fn learn(
         &mut self,
         standing: &Standing,
-        word: Word,
         asked: Instant,
         now: Instant,
         untraced: &Untraced,
     ) -> Absorbed {
         if self.known {
-            return self.absorb(standing, word, now, untraced);
+            return self.absorb(standing, now, untraced);
         }
         if asked < self.since {
             return Absorbed::default();
         }
         self.known = true;
-        let absorbed = self.absorb(standing, word, now, untraced);
+        let absorbed = self.absorb(standing, now, untraced);
         Absorbed { tell: Vec::new(), news: false, shown: None, ..absorbed }
     }
 
@@ -181,16 +180,10 @@ impl Watched {
     /// What is not newer than what is known is covered by it, with two exceptions. A held loss becomes final when the
     /// store confirms it at its end. And a user of whom the store has no trace, though it was seen online, is gone if
     /// that is still so after the time that [`Untraced`] gives it.
-    fn absorb(
-        &mut self,
-        standing: &Standing,
-        word: Word,
-        now: Instant,
-        untraced: &Untraced,
-    ) -> Absorbed {
+    fn absorb(&mut self, standing: &Standing, now: Instant, untraced: &Untraced) -> Absorbed {
         let view = &standing.view;
         if view.is_no_trace() && self.shown.as_ref().is_some_and(View::is_online) {
-            return self.absorb_no_trace(view.version, word, now, untraced);
+            return self.absorb_no_trace(view.version, now, untraced);
         }
         let held = standing.held.as_ref().filter(|held| !self.comes_back(view, &held.before));
         let Some(held) = held else {
@@ -248,20 +241,14 @@ impl Watched {
     }
 
     /// The answer may also be an old one, read before the user first came: then a later one shows the user alive.
-    fn absorb_no_trace(
-        &mut self,
-        born: u64,
-        word: Word,
-        now: Instant,
-        untraced: &Untraced,
-    ) -> Absorbed {
+    fn absorb_no_trace(&mut self, born: u64, now: Instant, untraced: &Untraced) -> Absorbed {
         let due = match &self.pending {
             Some(pending) if pending.due > now => return Absorbed::default(),
             Some(pending) if pending.view.is_none() && !untraced.is_missing(self.latest(), now) => {
                 now
             }
             // Also where a loss was held: its user may have come back while the store was away.
-            _ => untraced.hold_until(self.latest(), born, word, now),
+            _ => untraced.hold_until(self.latest(), born, now),
         };
         if due > now {
             self.pending = Some(Box::new(Pending { due, view: None, change: None }));

@@ -11,7 +11,7 @@ use fastrand::Rng;
 use presence_protocol::{Availability, Device, Format, UserState, encode_state};
 use tokio::time::Instant;
 
-use super::{WatchTable, Word};
+use super::WatchTable;
 use crate::grace::Grace;
 use crate::outbox::ConnId;
 use crate::store::Standing;
@@ -158,7 +158,7 @@ impl History {
 
     fn hear(&mut self, standing: &Standing) {
         let (before, now) = (self.table.state(&bo()), self.at(self.now));
-        let (user, absorbed) = self.table.learn(standing, Word::Passing, now, now).unwrap();
+        let (user, absorbed) = self.table.learn(standing, now, now).unwrap();
         if let Some(due) = absorbed.hold {
             self.grace.hold(user, due);
         }

@@ -6,7 +6,7 @@ use std::time::Duration;
 use presence_protocol::{Availability, Device, Format, UserId};
 use tokio::time::Instant;
 
-use super::{WatchTable, Word};
+use super::WatchTable;
 use crate::outbox::ConnId;
 use crate::store::view::View;
 use crate::store::{Held, Standing};
@@ -45,9 +45,7 @@ fn watched() -> WatchTable {
 
 /// Whether the watcher is told.
 fn tells(table: &WatchTable, standing: &Standing, now: Instant) -> bool {
-    table
-        .learn(standing, Word::Passing, now, now)
-        .is_some_and(|(_, absorbed)| !absorbed.tell.is_empty())
+    table.learn(standing, now, now).is_some_and(|(_, absorbed)| !absorbed.tell.is_empty())
 }
 
 fn shown(table: &WatchTable) -> (Availability, u64) {
@@ -70,7 +68,7 @@ fn news_is_told_once_and_older_news_never() {
 fn nothing_is_known_before_the_store_was_asked_after_the_watch_began() {
     let asked_before = Instant::now();
     let (table, now) = (watched(), Instant::now());
-    table.learn(&online(9), Word::Passing, asked_before, now);
+    table.learn(&online(9), asked_before, now);
     let (_, heard) = table.hear(&online(7), now).unwrap();
     assert!(heard.tell.is_empty());
     assert_eq!(table.state(&bo()), None);
@@ -85,7 +83,7 @@ fn what_was_heard_before_the_store_lost_everything_is_not_the_first_that_is_know
         table.hear(&online(7), now).unwrap();
         let untraced = Standing::settled(bo(), View { version: born, ..View::NO_TRACE });
         table.note_loss(now.checked_sub(Duration::from_mins(1)), HashMap::new());
-        table.learn(&untraced, Word::Settled, now, now).unwrap();
+        table.learn(&untraced, now, now).unwrap();
         assert_eq!(shown(&table).0, expected, "a store that remembers since {born}");
     }
 }
@@ -94,7 +92,7 @@ fn what_was_heard_before_the_store_lost_everything_is_not_the_first_that_is_know
 fn a_held_loss_is_shown_when_it_is_confirmed_and_not_before() {
     let (table, now) = (watched(), Instant::now());
     tells(&table, &online(1), now);
-    let (user, absorbed) = table.learn(&held(2), Word::Passing, now, now).unwrap();
+    let (user, absorbed) = table.learn(&held(2), now, now).unwrap();
     assert_eq!(absorbed.hold, Some(now + GRACE));
     assert_eq!(shown(&table).0, Availability::Online);
     assert!(table.due_of(&[user], now).is_empty());
@@ -107,8 +105,8 @@ fn a_held_loss_is_shown_when_it_is_confirmed_and_not_before() {
 fn a_return_within_grace_is_a_flap_and_tells_nobody() {
     let (table, now) = (watched(), Instant::now());
     tells(&table, &online(1), now);
-    table.learn(&held(2), Word::Passing, now, now);
-    let (user, absorbed) = table.learn(&online(3), Word::Passing, now, now).unwrap();
+    table.learn(&held(2), now, now);
+    let (user, absorbed) = table.learn(&online(3), now, now).unwrap();
     assert!(absorbed.flap && absorbed.tell.is_empty());
     assert!(table.due_of(&[user], now + GRACE).is_empty());
     assert!(!tells(&table, &offline(2), now + GRACE), "a late confirmation of the old loss");
@@ -130,7 +128,7 @@ fn a_user_of_whom_the_store_has_no_trace_is_shown_until_that_has_lasted() {
     let (table, now) = (watched(), Instant::now());
     let untraced = Standing::settled(bo(), View::NO_TRACE);
     tells(&table, &online(9), now);
-    let (_, absorbed) = table.learn(&untraced, Word::Passing, now, now).unwrap();
+    let (_, absorbed) = table.learn(&untraced, now, now).unwrap();
     let due = absorbed.hold.unwrap();
     assert!(!tells(&table, &untraced, due - Duration::from_millis(1)));
     assert!(tells(&table, &untraced, due));
@@ -147,10 +145,35 @@ fn a_user_without_trace_may_live_while_its_gateway_has_not_found_out() {
     tells(&table, &on, now);
     let until = now + Duration::from_secs(30);
     table.note_loss(Some(now), [("g1".to_owned(), until)].into());
-    let (_, absorbed) = table.learn(&untraced, Word::Passing, now, now).unwrap();
+    let (_, absorbed) = table.learn(&untraced, now, now).unwrap();
     assert_eq!(absorbed.hold, Some(until));
     assert!(!tells(&table, &untraced, now + Duration::from_secs(20)));
     assert!(tells(&table, &untraced, until), "it is dead");
+}
+
+#[test]
+fn nobody_is_unknown_while_a_gateway_has_not_found_out() {
+    let (table, now) = (watched(), Instant::now());
+    assert!(!table.may_be_told_of(&bo()));
+    let until = now + Duration::from_secs(30);
+    table.note_loss(Some(now), [("g1".to_owned(), until)].into());
+    assert!(table.may_be_told_of(&bo()));
+    tells(&table, &online(9), now);
+    assert!(!table.may_be_told_of(&bo()), "it is known where the user is");
+    table.note_loss(Some(now), [("g1".to_owned(), now)].into());
+    assert!(!table.may_be_told_of(&UserId::new("cy").unwrap()), "it is dead");
+}
+
+#[test]
+fn a_user_of_whom_the_store_has_lost_every_trace_counts_as_lost_from_then() {
+    let (table, now) = (watched(), Instant::now());
+    tells(&table, &online(9), now);
+    let mut untraced = Standing::settled(bo(), View::NO_TRACE);
+    untraced.view.version = 20;
+    table.note_loss(Some(now), HashMap::new());
+    let later = now + Duration::from_secs(1);
+    let (_, absorbed) = table.learn(&untraced, later, later).unwrap();
+    assert_eq!(absorbed.hold, Some(now + Duration::from_millis(1500) + GRACE));
 }
 
 #[test]
@@ -158,8 +181,8 @@ fn a_held_loss_that_falls_due_while_the_store_has_no_trace_waits_as_well() {
     let (table, now) = (watched(), Instant::now());
     let untraced = Standing::settled(bo(), View::NO_TRACE);
     tells(&table, &online(1), now);
-    table.learn(&held(2), Word::Passing, now, now);
-    let (_, absorbed) = table.learn(&untraced, Word::Passing, now + GRACE, now + GRACE).unwrap();
+    table.learn(&held(2), now, now);
+    let (_, absorbed) = table.learn(&untraced, now + GRACE, now + GRACE).unwrap();
     assert!(absorbed.tell.is_empty() && absorbed.hold.is_some_and(|due| due > now + GRACE));
     assert!(!tells(&table, &online(9), now + GRACE), "the user was back in time");
     assert_eq!(shown(&table), (Availability::Online, 9));
@@ -170,7 +193,7 @@ fn an_answer_from_before_the_user_first_came_does_no_harm() {
     let (table, now) = (watched(), Instant::now());
     let untraced = Standing::settled(bo(), View::NO_TRACE);
     tells(&table, &online(9), now);
-    let (user, absorbed) = table.learn(&untraced, Word::Passing, now, now).unwrap();
+    let (user, absorbed) = table.learn(&untraced, now, now).unwrap();
     let due = absorbed.hold.unwrap();
     assert_eq!(table.due_of(&[user], due), [bo()]);
     assert!(!tells(&table, &online(9), due), "the store knows the user after all");
@@ -186,7 +209,7 @@ fn a_move_to_another_gateway_is_known_and_not_told() {
         standing.view.gateways = vec![gateway.to_owned()];
         standing
     };
-    let user = table.learn(&on("g1"), Word::Passing, now, now).unwrap().0;
+    let user = table.learn(&on("g1"), now, now).unwrap().0;
     assert!(!tells(&table, &on("g2"), now));
     assert_eq!(table.users_on(user.shard(), "g2"), [bo()]);
     assert!(table.users_on(user.shard(), "g1").is_empty());
@@ -195,12 +218,12 @@ fn a_move_to_another_gateway_is_known_and_not_told() {
 #[test]
 fn an_encoded_state_is_shared_until_it_changes() {
     let (table, now) = (watched(), Instant::now());
-    let user = table.learn(&online(1), Word::Passing, now, now).unwrap().0;
+    let user = table.learn(&online(1), now, now).unwrap().0;
     let first = table.frame(user, Format::Json).unwrap();
     assert_eq!(first.as_ptr(), table.frame(user, Format::Json).unwrap().as_ptr());
     let mut changed = online(2);
     changed.view.devices = vec![Device::new("ios").unwrap()];
-    table.learn(&changed, Word::Passing, now, now);
+    table.learn(&changed, now, now);
     assert!(table.frame(user, Format::Json).unwrap() != first);
 }
 
@@ -213,7 +236,7 @@ fn the_last_watcher_takes_the_user_along() {
     table.unwatch(user, ConnId(8));
     assert_eq!(table.size(), (0, 0));
     assert!(table.find(&bo()).is_none());
-    assert!(table.learn(&online(1), Word::Passing, Instant::now(), Instant::now()).is_none());
+    assert!(table.learn(&online(1), Instant::now(), Instant::now()).is_none());
 }
 
 /// The truth of a random history, told in random order, in parts, and more than once: what is shown never goes back to
@@ -239,13 +262,13 @@ fn news_in_any_order_never_moves_a_dot_backwards_and_ends_at_the_truth() {
         let (table, start) = (watched(), Instant::now());
         let mut latest = 0;
         for standing in &news {
-            table.learn(standing, Word::Passing, start, start);
+            table.learn(standing, start, start);
             let version = table.state(&bo()).map_or(0, |state| state.version);
             assert!(version >= latest, "seed {seed}: {version} after {latest}");
             latest = version;
         }
         let last = Standing::settled(bo(), truth.clone());
-        table.learn(&last, Word::Passing, start + GRACE, start + GRACE);
+        table.learn(&last, start + GRACE, start + GRACE);
         assert_eq!(shown(&table), (truth.state, truth.version), "seed {seed}");
     }
 }

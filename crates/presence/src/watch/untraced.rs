@@ -14,15 +14,6 @@ const ASSERT_TIME_MAX: Duration = Duration::from_millis(1500);
 /// For at least so long a user who is gone without a trace is still shown online.
 const HOLD_MIN: Duration = Duration::from_secs(3);
 
-/// How sure it is that the store has no trace of a user.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Word {
-    /// It may have lost everything just now.
-    Passing,
-    /// Gateways have had the time to assert their sessions since it did.
-    Settled,
-}
-
 /// Until when those may live of whom there is no trace.
 pub(super) struct Untraced {
     hold: Duration,
@@ -54,15 +45,19 @@ impl Untraced {
         &self,
         seen: Option<&View>,
         born_version: u64,
-        word: Word,
         now: Instant,
     ) -> Instant {
         let loss = self.loss.read();
-        let is_lost = word == Word::Settled && seen.is_some_and(|seen| seen.version < born_version);
+        let is_lost = seen.is_some_and(|seen| seen.version < born_version);
         let from = loss.born.filter(|_| is_lost).unwrap_or(now);
         let on = seen.into_iter().flat_map(|view| &view.gateways);
         let missing = on.filter_map(|gateway| loss.missing.get(gateway)).max();
         missing.map_or(from + self.hold, |until| (from + self.hold).max(*until))
+    }
+
+    /// Whether a gateway may still assert users of whom nothing is known here.
+    pub(super) fn is_any_missing(&self, now: Instant) -> bool {
+        self.loss.read().missing.values().any(|until| *until > now)
     }
 
     /// Whether a gateway may still assert a user who was last seen in this view.

@@ -33,7 +33,7 @@ impl Quiet {
         for _ in 0..QUIET_TRIES {
             let last = facts_so_far(world).last_deadline(&world.rules);
             // How late this machine was at the deadline is known only after it.
-            let quiet_at = last + QUIET_MARGIN + world.lag.lock().around(last);
+            let quiet_at = world.lag.lock().read_by(last, world.rules.relief()) + QUIET_MARGIN;
             if quiet_at <= world.now() {
                 break;
             }

@@ -1,13 +1,13 @@
 //! A gateway as a process: started, stopped, paused and killed at one address.
 
 use std::fs::{File, OpenOptions};
-use std::net::{Ipv4Addr, SocketAddr, TcpListener};
-use std::ops::Range;
+use std::net::{Ipv4Addr, SocketAddr};
 use std::path::PathBuf;
 use std::process::Stdio;
 use std::time::Duration;
 
 use anyhow::{Context, Result, ensure};
+use presence_testkit::free_port;
 use rustix::process::{Pid, Signal, kill_process};
 use tokio::process::{Child, Command};
 use tokio::time::{Instant, sleep, timeout};
@@ -16,10 +16,6 @@ use crate::verify::args::VerifyArgs;
 use crate::verify::deployment::{API_KEY, PREFIX, Pids};
 use crate::verify::history::scenarios::DRAIN;
 use crate::verify::http;
-
-/// Below the kernel's range for outgoing connections: one of these could take the port while the
-/// gateway is away.
-const PORTS: Range<u16> = 10_000..30_000;
 
 /// How long a gateway may take to be ready, and to be gone after its drain.
 const PATIENCE: Duration = Duration::from_mins(1);
@@ -154,10 +150,4 @@ impl GatewayProcess {
 fn last_line(log: &PathBuf) -> Result<String> {
     let text = std::io::read_to_string(File::open(log)?)?;
     Ok(text.lines().last().unwrap_or("it said nothing").to_owned())
-}
-
-fn free_port() -> u16 {
-    let is_free = |port: &u16| TcpListener::bind((Ipv4Addr::LOCALHOST, *port)).is_ok();
-    let mut ports = std::iter::repeat_with(|| fastrand::u16(PORTS)).take(PORTS.len());
-    ports.find(is_free).expect("one of twenty thousand ports is free")
 }

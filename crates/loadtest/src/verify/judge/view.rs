@@ -62,7 +62,7 @@ impl View<'_> {
     /// When the watcher must have read what was told by `at`.
     fn read_by(&self, at: Us) -> Us {
         let due = self.stall_at(at).map_or(at, |stall| stall.end + CATCH_UP);
-        due + self.lag.around(due)
+        self.lag.read_by(due, self.rules.relief())
     }
 
     fn judge_offline(&self, seen: &Seen, findings: &mut Findings) {

@@ -129,7 +129,7 @@ fn kills(fault: &Fault, place: Place, end: Moment) -> bool {
         && end.after <= fault.from.by + BREAK_MAX
 }
 
-/// For how long the gateway was stopped while it should have noticed a silence.
+/// For how long the gateway was stopped, or worked off what had come meanwhile, while it should have noticed a silence.
 fn deaf_time(faults: &[Fault], place: Place, silent_since: Us, ttl: Us) -> Us {
     let pauses = faults.iter().filter(|fault| fault.kind == FaultKind::GatewayPause);
     let mut deaf: Us = 0;
@@ -137,7 +137,7 @@ fn deaf_time(faults: &[Fault], place: Place, silent_since: Us, ttl: Us) -> Us {
         let noticed = (silent_since + ttl).saturating_add(deaf);
         if pause.from.after <= noticed && pause.until() > silent_since {
             let stopped = pause.until().saturating_sub(pause.from.after.max(silent_since));
-            deaf = deaf.saturating_add(stopped);
+            deaf = deaf.saturating_add(stopped).saturating_add(PROMPT);
         }
     }
     deaf

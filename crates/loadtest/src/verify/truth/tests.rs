@@ -105,6 +105,10 @@ fn a_bye_to_a_stopped_gateway_ends_them_when_it_goes_on() {
     let stop = fault(FaultKind::GatewayPause, Some(0), 9_000, 11_000);
     assert_eq!(window(&sessions, &[]).0, 11_500);
     assert_eq!(window(&sessions, &[stop]).0, 10_000);
+    // It goes on a moment before, and has more to do.
+    let stop = |until| [fault(FaultKind::GatewayPause, Some(0), 8_000, until)];
+    assert_eq!(window(&sessions, &stop(9_600)).0, 10_000);
+    assert_eq!(window(&sessions, &stop(9_400)).0, 11_500);
 }
 
 #[test]
@@ -186,13 +190,25 @@ fn a_gateway_stopped_for_its_ttl_may_be_taken_for_dead_and_must_be_found_alive()
 }
 
 #[test]
-fn a_stopped_gateway_notices_silence_later_by_as_long() {
+fn a_stopped_gateway_notices_silence_later_by_as_long_and_what_it_works_off() {
     let frozen = [session(0, Some((10_000, Ending::Frozen)))];
     let pause = [fault(FaultKind::GatewayPause, Some(0), 10_000, 12_500)];
-    assert_eq!(window(&frozen, &pause), (13_500, 18_500));
+    assert_eq!(window(&frozen, &pause), (13_500, 19_000));
     let long_ttl = Rules { ttl: 30_000 * MS, ..RULES };
     let timeline = long_ttl.timeline(&[&frozen[0]], &pause, 1);
-    assert_eq!(timeline.absent.last().map(|a| a.span.start), Some((9_500 + 2_500 + 32_000) * MS));
+    let gone = timeline.absent.last().map(|a| a.span.start);
+    assert_eq!(gone, Some((9_500 + 2_500 + 1_000 + 32_000) * MS));
+}
+
+#[test]
+fn a_gateway_that_is_stopped_before_it_has_told_an_empty_redis_all_leaves_it_open() {
+    let living = [session(0, None)];
+    let pause = fault(FaultKind::GatewayPause, Some(0), 10_000, 11_000);
+    for (back, present) in [(7_900, 1), (8_100, 2), (10_000, 2), (10_100, 1)] {
+        let faults = [fault(FaultKind::RedisKill, None, 6_000, back), pause];
+        let spans = timeline(&living, &faults).present;
+        assert_eq!(spans.len(), present, "Redis was back at {back}: {spans:?}");
+    }
 }
 
 #[test]

@@ -37,7 +37,7 @@ const TCP_USER_TIMEOUT: Duration = Duration::from_secs(5);
 
 /// Attempts to reconnect come between these, doubling, for ever.
 const RECONNECT_DELAY_MIN_MS: u32 = 50;
-const RECONNECT_DELAY_MAX_MS: u32 = 1000;
+const RECONNECT_DELAY_MAX_MS: u32 = 500;
 const RECONNECT_JITTER_MS: u32 = 100;
 
 /// How many commands may wait: in a cluster, one call is up to 500 of them.

@@ -36,6 +36,9 @@ const DOUBT_TIME: Duration = Duration::from_millis(2500);
 /// For so long a gateway that has just come forgives for a store that was away before it came.
 const NEWCOMER_TIME: Duration = Duration::from_secs(6);
 
+/// A gateway that has found out has asserted its users within so long.
+const ASSERT_TIME: Duration = Duration::from_millis(1500);
+
 /// How much longer than planned it may take from one renewal to the next: a dead gateway may have lived for so long
 /// after its last.
 const RENEWAL_DELAY_MAX: Duration = Duration::from_millis(150);
@@ -244,7 +247,13 @@ impl State {
             self.missing.extend(had);
         }
         let now = Instant::now();
-        self.missing.retain(|gateway, until| *until > now && !leases.contains_key(gateway));
+        for (gateway, until) in &mut self.missing {
+            // It has found out, and asserts its users now.
+            if leases.contains_key(gateway) {
+                *until = (*until).min(now + ASSERT_TIME);
+            }
+        }
+        self.missing.retain(|_, until| *until > now);
     }
 }
 
@@ -279,5 +288,24 @@ mod tests {
             let expires_after = config.ttl.saturating_sub(vouch_interval(&config));
             assert!(known_after < expires_after.mul_f64(0.8), "{ttl_ms}: {known_after:?}");
         }
+    }
+
+    #[test]
+    fn a_gateway_that_was_missing_is_waited_for_until_it_has_asserted_its_users() {
+        let lease = Lease { renewed_ms: 900, since_ms: 0 };
+        let leases = HashMap::from([("g2".to_owned(), lease)]);
+        let before = Known { clock: Some((1000, Instant::now())), ..Known::default() };
+        let mut state = State { known: before, leases: leases.clone(), ..State::default() };
+        let until = |state: &State| {
+            state.missing.get("g2").map(|until| until.saturating_duration_since(Instant::now()))
+        };
+        state.note_missing(1, &HashMap::new(), Duration::from_secs(30));
+        assert!(until(&state).is_some_and(|time| time > Duration::from_secs(25)));
+        state.known.born_us = 1;
+        state.note_missing(1, &leases, Duration::from_secs(30));
+        assert!(until(&state).is_some_and(|time| !time.is_zero() && time <= ASSERT_TIME));
+        state.missing.insert("g2".to_owned(), Instant::now());
+        state.note_missing(1, &leases, Duration::from_secs(30));
+        assert_eq!(until(&state), None);
     }
 }
