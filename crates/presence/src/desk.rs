@@ -17,8 +17,8 @@ use crate::engine::Core;
 use crate::outbox::{ConnId, Outbox};
 use crate::store::Standing;
 use crate::watch::{UserRef, Veils, veil};
-pub(crate) use answers::answer;
 use answers::refuse;
+pub(crate) use answers::{answer, refuse_with};
 pub use queue::{Asked, Deciding, Decision, Judge};
 pub(crate) use queue::{Queue, Turn, take};
 
