@@ -93,6 +93,8 @@ mod start;
 mod tls;
 #[path = "integration/token_table.rs"]
 mod token_table;
+#[path = "integration/unseen.rs"]
+mod unseen;
 #[path = "integration/upgrade.rs"]
 mod upgrade;
 #[path = "integration/veiled.rs"]
