@@ -89,6 +89,8 @@ mod sessions;
 mod snapshots;
 #[path = "integration/start.rs"]
 mod start;
+#[path = "integration/storms.rs"]
+mod storms;
 #[path = "integration/tls.rs"]
 mod tls;
 #[path = "integration/token_table.rs"]
