@@ -25,12 +25,11 @@ use presence::{Request, Session, Work};
 use presence_protocol::{
     ClientMessage, CloseReason, ErrorCode, ErrorMessage, Format, Hello, decode_client,
 };
-use tracing::debug;
 
 use crate::admission::Seat;
 use crate::app::SharedApp;
 use crate::auth::Permission;
-use crate::metrics::{CloseLabel, CodeLabel};
+use crate::metrics::CloseLabel;
 use incoming::Message;
 use limiter::{Limiter, Verdict};
 pub(crate) use opening::Newcomer;
@@ -205,13 +204,13 @@ impl<'a> Connection<'a> {
         if !admitted {
             let rate = self.app.settings.message_rate;
             let message = format!("at most {rate} frames a second; this one was not handled");
-            self.refuse(refusal(ErrorCode::RateLimited, message));
+            self.session.refuse(refusal(ErrorCode::RateLimited, message));
             return Ok(None);
         }
         match decode_client(format, &payload) {
             Ok(message) => self.act(message),
             Err(error) => {
-                self.refuse(error.into());
+                self.session.refuse(error.into());
                 Ok(None)
             }
         }
@@ -240,18 +239,6 @@ impl<'a> Connection<'a> {
 
     fn welcome(&mut self) -> Result<(), End> {
         self.wire.send(self.session.welcome())
-    }
-
-    fn refuse(&self, error: ErrorMessage) {
-        debug!(
-            session = self.session.number(),
-            code = error.code.as_str(),
-            message = error.message,
-            "refused"
-        );
-        let label = CodeLabel { code: error.code.as_str() };
-        self.app.metrics.refused_messages.get_or_create(&label).inc();
-        self.session.refuse(error);
     }
 }
 

@@ -11,13 +11,14 @@ mod metrics;
 mod verdict;
 
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::time::Duration;
 
 use anyhow::{Context, Result};
 use presence::Presence;
 use presence_protocol::UserId;
 use prometheus_client::registry::Registry;
-use tokio::sync::{broadcast, mpsc, oneshot};
+use tokio::sync::{OwnedSemaphorePermit, Semaphore, broadcast, mpsc, oneshot};
 use tokio::task::JoinSet;
 use tokio::time::timeout;
 use tracing::debug;
@@ -26,12 +27,9 @@ use crate::outbound::Outbound;
 use crate::settings::{Callback, Settings, WatchPolicy, WhenDown};
 use cache::Cache;
 use call::Call;
-use caller::Caller;
+use caller::{CALLS_MAX, Caller, PAIRS_MAX};
 use metrics::{ConsentMetrics, Source};
 pub(crate) use verdict::{Verdict, Verdicts};
-
-/// So many questions may wait for a call; more are not asked.
-const QUEUE_LEN: usize = 10_000;
 
 /// A question is given up after so many times the time for one call: it may have to wait for others.
 const PATIENCE: u32 = 2;
@@ -39,7 +37,11 @@ const PATIENCE: u32 = 2;
 /// Who may watch whom, by the word of the app's backend. Dropping it ends its tasks.
 pub(crate) struct Consent {
     cache: Arc<Cache>,
-    questions: mpsc::Sender<Question>,
+    /// Bounded by the room.
+    questions: mpsc::UnboundedSender<Question>,
+    room: Room,
+    /// Whether the last call was answered.
+    is_up: Arc<AtomicBool>,
     patience: Duration,
     down: WhenDown,
     metrics: ConsentMetrics,
@@ -51,6 +53,14 @@ struct Question {
     user: UserId,
     users: Vec<UserId>,
     answer: oneshot::Sender<Option<Vec<Verdict>>>,
+    _place: OwnedSemaphorePermit,
+}
+
+/// Room for the pairs that wait for an answer, from when they are asked until they are answered or given up: as many as
+/// are kept when answered, and those of the calls under way in any case.
+struct Room {
+    pairs_max: usize,
+    left: Arc<Semaphore>,
 }
 
 /// The app's backend does not answer.
@@ -79,14 +89,23 @@ impl Consent {
         metrics: ConsentMetrics,
     ) -> Self {
         let cache = Arc::new(Cache::new(settings.cache_len, settings.ttl));
-        let (questions, asked) = mpsc::channel(QUEUE_LEN);
+        let (questions, asked) = mpsc::unbounded_channel();
         let call = Call::new(settings, outbound);
-        let caller = Caller::new(cache.clone(), metrics.clone());
+        let is_up = Arc::new(AtomicBool::new(true));
+        let caller = Caller::new(cache.clone(), metrics.clone(), is_up.clone());
         let mut tasks = JoinSet::new();
         tasks.spawn(caller::run(call, asked, caller));
         tasks.spawn(forget_refreshed(cache.clone(), refreshed));
-        let patience = settings.timeout * PATIENCE;
-        Self { cache, questions, patience, down: settings.down, metrics, _tasks: tasks }
+        Self {
+            cache,
+            questions,
+            room: Room::new(settings.cache_len),
+            is_up,
+            patience: settings.timeout * PATIENCE,
+            down: settings.down,
+            metrics,
+            _tasks: tasks,
+        }
     }
 
     /// Whether a user may watch each of these, if all of that is known.
@@ -109,16 +128,16 @@ impl Consent {
             return Ok(known);
         }
         let len = users.len();
-        if let Some(answer) = self.answered(user.clone(), users).await {
-            self.metrics.count(Source::Backend, len);
-            return Ok(answer);
-        }
-        debug!(users = len, "whom a user may watch is not known");
-        self.metrics.count(Source::Nobody, len);
-        match self.down {
-            WhenDown::Allow => Ok(vec![Verdict::Allowed; len]),
-            WhenDown::Refuse => Err(Undecided),
-        }
+        let answer = self.answered(user.clone(), users).await;
+        let by = answer.as_ref().map_or_else(|unknown| *unknown, |_| Source::Backend);
+        self.metrics.count(by, len);
+        answer.or_else(|_| {
+            debug!(users = len, by = by.as_str(), "whom a user may watch is not known");
+            // That too many ask is something that clients can bring about: it must not open doors.
+            let is_down = !self.is_up.load(Relaxed);
+            let all = || vec![Verdict::Allowed; len];
+            (is_down && self.down == WhenDown::Allow).then(all).ok_or(Undecided)
+        })
     }
 
     /// What was answered about this user counts no more.
@@ -126,16 +145,36 @@ impl Consent {
         self.cache.forget(user);
     }
 
-    /// Brings the gauge up to date, before it is read.
+    /// Brings the gauges up to date, before they are read.
     pub(crate) fn measure(&self) {
         self.metrics.cached.set(self.cache.len() as i64);
+        self.metrics.waiting.set(self.room.taken() as i64);
     }
 
-    async fn answered(&self, user: UserId, users: Vec<UserId>) -> Option<Vec<Verdict>> {
+    /// What the backend answers, or why nothing is known.
+    async fn answered(&self, user: UserId, users: Vec<UserId>) -> Result<Vec<Verdict>, Source> {
+        let place = self.room.take(users.len()).ok_or(Source::Unasked)?;
         let (answer, answered) = oneshot::channel();
-        let question = Question { user, users, answer };
-        self.questions.try_send(question).ok()?;
-        timeout(self.patience, answered).await.ok()?.ok()?
+        let question = Question { user, users, answer, _place: place };
+        self.questions.send(question).map_err(|_| Source::Nobody)?;
+        let answer = timeout(self.patience, answered).await;
+        answer.ok().and_then(Result::ok).flatten().ok_or(Source::Nobody)
+    }
+}
+
+impl Room {
+    fn new(kept_max: usize) -> Self {
+        let pairs_max = kept_max.max(CALLS_MAX * PAIRS_MAX);
+        Self { pairs_max, left: Arc::new(Semaphore::new(pairs_max)) }
+    }
+
+    /// A place for so many pairs, unless there is room for fewer.
+    fn take(&self, pairs: usize) -> Option<OwnedSemaphorePermit> {
+        self.left.clone().try_acquire_many_owned(u32::try_from(pairs).ok()?).ok()
+    }
+
+    fn taken(&self) -> usize {
+        self.pairs_max - self.left.available_permits()
     }
 }
 

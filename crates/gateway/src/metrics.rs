@@ -18,7 +18,6 @@ pub(crate) struct Metrics {
     pub(crate) connections: Gauge,
     pub(crate) accepted: Counter,
     pub(crate) closes: Family<CloseLabel, Counter>,
-    pub(crate) refused_messages: Family<CodeLabel, Counter>,
     pub(crate) accept_errors: Counter,
     pub(crate) auth: AuthMetrics,
     pub(crate) accept_pauses: Family<PauseLabel, Counter>,
@@ -44,12 +43,6 @@ impl From<CloseReason> for CloseLabel {
 impl CloseLabel {
     /// The peer closed, or was gone.
     pub(crate) const PEER: Self = Self { reason: "peer" };
-}
-
-/// The error code of a refused message.
-#[derive(Debug, Clone, PartialEq, Eq, Hash, EncodeLabelSet)]
-pub(crate) struct CodeLabel {
-    pub(crate) code: &'static str,
 }
 
 /// Why a connection was turned away.
@@ -102,11 +95,6 @@ impl Metrics {
         registry.register("connections", "Open WebSockets", m.connections.clone());
         registry.register("accepted", "Accepted TCP connections", m.accepted.clone());
         registry.register("closes", "Closed WebSockets, by reason", m.closes.clone());
-        registry.register(
-            "refused_messages",
-            "Client messages answered by an error, by code",
-            m.refused_messages.clone(),
-        );
         registry.register(
             "grants_refused",
             "Grants to watch users that count for nothing, by the rule that they broke",

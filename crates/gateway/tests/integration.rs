@@ -89,10 +89,14 @@ mod sessions;
 mod snapshots;
 #[path = "integration/start.rs"]
 mod start;
+#[path = "integration/storms.rs"]
+mod storms;
 #[path = "integration/tls.rs"]
 mod tls;
 #[path = "integration/token_table.rs"]
 mod token_table;
+#[path = "integration/unseen.rs"]
+mod unseen;
 #[path = "integration/upgrade.rs"]
 mod upgrade;
 #[path = "integration/veiled.rs"]

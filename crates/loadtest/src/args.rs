@@ -7,6 +7,7 @@ use std::time::Duration;
 use clap::{Args, Parser, Subcommand};
 use http::Uri;
 
+use crate::attack::args::{AttackArgs, AttackerArgs};
 use crate::local::args::LocalArgs;
 use crate::observe::Targets;
 use crate::report::args::{CompareArgs, PageArgs};
@@ -30,6 +31,9 @@ pub(crate) enum Command {
     Worker(WorkerArgs),
     Local(Box<LocalArgs>),
     Verify(VerifyArgs),
+    Attack(AttackArgs),
+    #[command(hide = true)]
+    Attacker(AttackerArgs),
     Sim(SimArgs),
     Compare(CompareArgs),
     Page(PageArgs),

@@ -1,5 +1,5 @@
-//! From nothing to an open WebSocket, and messages in frames: the promise check's own sockets. Those
-//! of a run are in `worker`.
+//! From nothing to an open WebSocket, and messages in frames: the sockets of the promise check and of
+//! the attacks. Those of a run are in `worker`.
 
 use std::net::SocketAddr;
 
@@ -51,7 +51,8 @@ pub(crate) async fn upgrade(route: Route<'_>) -> Result<Socket, Failure> {
     Ok(Socket::from_raw_socket(stream, Role::Client, Some(config)).await)
 }
 
-async fn connect(route: Route<'_>) -> Result<TcpStream, Failure> {
+/// Opens a TCP connection; nothing is asked on it yet.
+pub(crate) async fn connect(route: Route<'_>) -> Result<TcpStream, Failure> {
     let stream = match route.sources {
         Some(sources) => sources.connect(route.target).await?,
         None => TcpStream::connect(route.target).await?,

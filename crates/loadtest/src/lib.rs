@@ -8,9 +8,10 @@
 //! Read in this order: `args`, `scenario`, `contacts` and `plan` (what to do, and whether this
 //! machine can), `coordinator` (who does it), `wire` (what is said between processes), `worker`
 //! (does it), `sources`, `ledger` (what is true), `measures` (what happened), `report` (what is told
-//! of it), and `observe`, with `process` and `fetch` (looks at the servers meanwhile). `local`, `sim`
-//! and `verify` are the other commands, each with its own guide: a run that starts what it loads, the
-//! simulation without sockets, and the promise check, which has `dial`; both count in `tally`.
+//! of it), and `observe`, with `process` and `fetch` (looks at the servers meanwhile). `local`, `sim`,
+//! `verify` and `attack` are the other commands, each with its own guide: a run that starts what it
+//! loads, the simulation without sockets, the promise check, and the attacks. The latter two have
+//! `dial`; all but the first count in `tally`.
 
 pub mod args;
 mod contacts;
@@ -39,6 +40,7 @@ mod local;
 mod dial;
 mod tally;
 
+mod attack;
 mod sim;
 mod verify;
 
@@ -60,6 +62,8 @@ pub fn execute(cli: Cli) -> Result<ExitCode> {
         Command::Worker(args) => worker::work(&args),
         Command::Local(args) => local::local(&args),
         Command::Verify(args) => verify::verify(&args),
+        Command::Attack(args) => attack::attack(&args),
+        Command::Attacker(args) => attack::attacker(&args),
         Command::Sim(args) => sim::simulate(&args),
         Command::Compare(args) => {
             print!("{}", compare::compare(&args.before, &args.after)?);

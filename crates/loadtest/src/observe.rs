@@ -9,6 +9,7 @@ mod processes;
 mod redis;
 mod series;
 
+pub(crate) use pages::counters;
 pub(crate) use redis::info::Info;
 
 use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};

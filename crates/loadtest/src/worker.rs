@@ -18,7 +18,7 @@ mod moments;
 mod reactor;
 
 mod deeds;
-mod frames;
+pub(crate) mod frames;
 mod inbox;
 mod opening;
 mod outbox;

@@ -17,8 +17,8 @@ use crate::engine::Core;
 use crate::outbox::{ConnId, Outbox};
 use crate::store::Standing;
 use crate::watch::{UserRef, Veils, veil};
-pub(crate) use answers::answer;
 use answers::refuse;
+pub(crate) use answers::{answer, refuse_with};
 pub use queue::{Asked, Deciding, Decision, Judge};
 pub(crate) use queue::{Queue, Turn, take};
 
@@ -161,9 +161,12 @@ fn enlist(
         }
         asked.push(enlisted.user);
     }
-    let fits = watching.len() <= core.config.watch_len_max;
+    // Nobody is watched in two ways at once: who is watched otherwise from now on takes no second place.
+    otherwise.retain(|user| watching.binary_search(user).is_ok());
+    otherwise.sort_unstable();
+    otherwise.dedup();
+    let fits = watching.len() - otherwise.len() <= core.config.watch_len_max;
     if fits {
-        // Nobody is watched in two ways at once.
         leave(core, conn, watching, otherwise);
     } else {
         new.sort_unstable();

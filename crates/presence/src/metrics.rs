@@ -3,6 +3,7 @@
 use std::sync::atomic::AtomicU64;
 use std::time::Duration;
 
+use presence_protocol::ErrorCode;
 use prometheus_client::encoding::EncodeLabelSet;
 use prometheus_client::metrics::counter::Counter;
 use prometheus_client::metrics::family::Family;
@@ -41,6 +42,7 @@ pub struct Metrics {
     pub(crate) reconciled: Counter,
     pub(crate) pushes: Counter,
     pub(crate) answers_dropped: Counter,
+    pub(crate) refused_messages: Family<CodeLabel, Counter>,
     pub(crate) notices: Family<NoticeLabel, Counter>,
     pub(crate) orders: Gauge,
 }
@@ -79,6 +81,18 @@ impl CauseLabel {
 impl From<Cause> for CauseLabel {
     fn from(cause: Cause) -> Self {
         Self { cause: cause.as_str() }
+    }
+}
+
+/// Why a client's message was refused.
+#[derive(Debug, Clone, PartialEq, Eq, Hash, EncodeLabelSet)]
+pub(crate) struct CodeLabel {
+    code: &'static str,
+}
+
+impl From<ErrorCode> for CodeLabel {
+    fn from(code: ErrorCode) -> Self {
+        Self { code: code.as_str() }
     }
 }
 
@@ -157,6 +171,11 @@ impl Metrics {
             "answers_dropped",
             "Answers dropped since too many waited for a client that does not read",
             m.answers_dropped.clone(),
+        );
+        registry.register(
+            "refused_messages",
+            "Client messages answered by an error, by code",
+            m.refused_messages.clone(),
         );
         registry.register(
             "notices",

@@ -110,7 +110,7 @@ impl Session {
 
     /// A message of the client could not be taken: it is told why.
     pub fn refuse(&self, error: ErrorMessage) {
-        self.send(self.encode(&GatewayMessage::Error(error)));
+        desk::refuse_with(&self.core, &self.outbox, error);
     }
 
     /// What is to be done next for the client. Polled by one task only.

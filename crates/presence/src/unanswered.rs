@@ -72,7 +72,7 @@ async fn ask_for_all(core: &Core, sessions: &mut Vec<ConnId>) -> Result<(), Stor
             sessions.extend(batch.owed.into_iter().map(|owed| owed.conn));
             return Err(error);
         }
-        batch.tell();
+        batch.tell(core);
         sleep(core.strain.stretch(asked.elapsed()).min(PAUSE_MAX)).await;
     }
     Ok(())
@@ -107,9 +107,12 @@ impl Batch {
         Self { owed, unknown: unknown.into_iter().collect() }
     }
 
-    /// A session that was left with more meanwhile has been added again.
-    fn tell(self) {
-        for Owed { outbox, users, .. } in self.owed {
+    /// A session that was left with more meanwhile has been added again: also with a user whom it watches anew, or one who
+    /// was given the number of another. They are not known by this answer.
+    fn tell(self, core: &Core) {
+        for Owed { outbox, mut users, .. } in self.owed {
+            let unknown = core.table.unknown_among(&users);
+            users.retain(|user| unknown.binary_search(user).is_err());
             outbox.answer(&users);
         }
     }

@@ -10,7 +10,7 @@ impl Connection<'_> {
         let identity = opening::identify(self.app, &hello, None).await?;
         if identity.user != *self.session.user() {
             let message = "hello: this socket belongs to another user; open a new one";
-            self.refuse(refusal(ErrorCode::BadMessage, message.to_owned()));
+            self.session.refuse(refusal(ErrorCode::BadMessage, message.to_owned()));
             return Ok(());
         }
         opening::set_expiry(&self.session, &identity);

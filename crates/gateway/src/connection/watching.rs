@@ -15,7 +15,6 @@ use super::{Connection, End, refusal};
 use crate::app::SharedApp;
 use crate::auth::Permission;
 use crate::consent::{Consent, Undecided, Verdict, Verdicts};
-use crate::metrics::CodeLabel;
 use crate::settings::WatchPolicy;
 
 /// The app's backend has just spoken, so that it should answer soon: how often and how soon it is asked again when it does
@@ -67,7 +66,7 @@ impl Connection<'_> {
         let may = |user: &UserId| self.rights.may_watch.allows(user) || granted.allows(user);
         let refused: Vec<UserId> = users.extract_if(.., |user| !may(user)).collect();
         if !refused.is_empty() {
-            self.refuse(not_allowed(refused, id.clone()));
+            self.session.refuse(not_allowed(refused, id.clone()));
             if users.is_empty() {
                 return;
             }
@@ -81,7 +80,7 @@ impl Connection<'_> {
             let deciding = decide(self.app.clone(), user, wish, users, id);
             return self.session.request_decided(asked, deciding);
         };
-        let Decision { refusal, request, .. } = decided(self.app, wish, users, &known, id);
+        let Decision { refusal, request, .. } = decided(wish, users, &known, id);
         if let Some(refusal) = refusal {
             self.session.refuse(refusal);
         }
@@ -104,10 +103,10 @@ impl Connection<'_> {
     pub(super) fn take_permission(&mut self, claimed: Permission) {
         self.rights.may_watch = permission(self.app, claimed);
         if matches!(self.rights.may_watch, Permission::Only(_)) {
-            let (app, may_watch) = (self.app.clone(), self.rights.may_watch.clone());
+            let may_watch = self.rights.may_watch.clone();
             self.session.review(Box::new(move |watched| {
                 let refused = watched.into_iter().filter(|user| !may_watch.allows(user)).collect();
-                std::future::ready(withdraw(&app, refused)).boxed()
+                std::future::ready(withdraw(refused)).boxed()
             }));
         }
     }
@@ -140,24 +139,23 @@ fn decide(
         let Some(Ok(verdicts)) = ask(&app, &user, &users).await else {
             let message = "whom you may watch cannot be told now; ask again later";
             let error = refusal(ErrorCode::Undecided, message.to_owned());
-            let refusal = count(&app, ErrorMessage { id, ..error });
-            return Decision { refusal: Some(refusal), ..Decision::default() };
+            let refusal = Some(ErrorMessage { id, ..error });
+            return Decision { refusal, ..Decision::default() };
         };
-        decided(&app, wish, users, &verdicts, id)
+        decided(wish, users, &verdicts, id)
     }
     .boxed()
 }
 
 /// What the verdicts make of a wish.
 fn decided(
-    app: &SharedApp,
     wish: Wish,
     users: Vec<UserId>,
     verdicts: &[Verdict],
     id: Option<RequestId>,
 ) -> Decision {
     let Verdicts { users, veils, refused } = Verdicts::new(users, verdicts);
-    let refusal = (!refused.is_empty()).then(|| count(app, not_allowed(refused, id.clone())));
+    let refusal = (!refused.is_empty()).then(|| not_allowed(refused, id.clone()));
     let is_left = !users.is_empty() || refusal.is_none();
     let request = is_left.then(|| wish.request(users, veils, id));
     Decision { refusal, request, ..Decision::default() }
@@ -170,7 +168,7 @@ async fn review(app: SharedApp, user: UserId, watched: Vec<UserId>) -> Decision 
         match ask(&app, &user, &watched).await {
             Some(Ok(verdicts)) => {
                 let Verdicts { veils, refused, .. } = Verdicts::new(watched, &verdicts);
-                return settled(&app, refused, veils);
+                return settled(refused, veils);
             }
             Some(Err(Undecided)) => sleep(REVIEW_PAUSE).await,
             None => break,
@@ -189,19 +187,19 @@ async fn ask(
 }
 
 /// Takes off the watch list whom the client may watch no longer, and says so: a dot must not stay as it was for ever.
-fn withdraw(app: &SharedApp, refused: Vec<UserId>) -> Decision {
+fn withdraw(refused: Vec<UserId>) -> Decision {
     if refused.is_empty() {
         return Decision::default();
     }
-    let refusal = Some(count(app, not_allowed(refused.clone(), None)));
+    let refusal = Some(not_allowed(refused.clone(), None));
     let request = Some(Request::Unwatch { users: refused });
     Decision { refusal, request, ..Decision::default() }
 }
 
 /// The same, and veils those who are to be from now on, and nobody else.
-fn settled(app: &SharedApp, refused: Vec<UserId>, veils: Veils) -> Decision {
+fn settled(refused: Vec<UserId>, veils: Veils) -> Decision {
     let is_told = !refused.is_empty();
-    let refusal = is_told.then(|| count(app, not_allowed(refused.clone(), None)));
+    let refusal = is_told.then(|| not_allowed(refused.clone(), None));
     let request = Some(Request::Settle { refused, veils });
     Decision { refusal, request, ..Decision::default() }
 }
@@ -209,12 +207,4 @@ fn settled(app: &SharedApp, refused: Vec<UserId>, veils: Veils) -> Decision {
 fn not_allowed(users: Vec<UserId>, id: Option<RequestId>) -> ErrorMessage {
     let message = "you may not watch these users".to_owned();
     ErrorMessage { code: ErrorCode::NotAllowed, message, id, users }
-}
-
-/// Counts a refusal that does not go through the connection.
-fn count(app: &SharedApp, error: ErrorMessage) -> ErrorMessage {
-    debug!(code = error.code.as_str(), users = error.users.len(), "refused");
-    let label = CodeLabel { code: error.code.as_str() };
-    app.metrics.refused_messages.get_or_create(&label).inc();
-    error
 }

@@ -2,6 +2,7 @@
 
 use std::collections::VecDeque;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 
 use futures::StreamExt;
 use futures::stream::FuturesUnordered;
@@ -15,18 +16,19 @@ use super::metrics::{ConsentMetrics, Outcome};
 use super::{Question, Verdict};
 
 /// So many calls at once keep the backend busy while an answer is on its way; what comes meanwhile goes together.
-const CALLS_MAX: usize = 4;
+pub(super) const CALLS_MAX: usize = 4;
 
 /// A call asks about at most so many pairs, or about those of one question.
-const PAIRS_MAX: usize = 5_000;
+pub(super) const PAIRS_MAX: usize = 5_000;
 
 /// What waits for a call, and where answers go.
 pub(super) struct Caller {
     cache: Arc<Cache>,
     metrics: ConsentMetrics,
+    /// Bounded, since each has its place in the room.
     waiting: VecDeque<Question>,
     /// Whether the last call was answered: only a change is worth a line.
-    is_up: bool,
+    is_up: Arc<AtomicBool>,
 }
 
 /// A call that has ended.
@@ -37,7 +39,11 @@ struct Called {
 }
 
 /// Calls for as long as anybody can ask.
-pub(super) async fn run(call: Call, mut questions: mpsc::Receiver<Question>, mut caller: Caller) {
+pub(super) async fn run(
+    call: Call,
+    mut questions: mpsc::UnboundedReceiver<Question>,
+    mut caller: Caller,
+) {
     let mut calls = FuturesUnordered::new();
     loop {
         while calls.len() < CALLS_MAX
@@ -66,8 +72,8 @@ async fn make(call: &Call, batch: Vec<Question>) -> Called {
 }
 
 impl Caller {
-    pub(super) fn new(cache: Arc<Cache>, metrics: ConsentMetrics) -> Self {
-        Self { cache, metrics, waiting: VecDeque::new(), is_up: true }
+    pub(super) fn new(cache: Arc<Cache>, metrics: ConsentMetrics, is_up: Arc<AtomicBool>) -> Self {
+        Self { cache, metrics, waiting: VecDeque::new(), is_up }
     }
 
     /// The next questions that go together. None when there are none.
@@ -107,15 +113,15 @@ impl Caller {
         }
     }
 
-    fn note(&mut self, failed: Option<&CallFailed>) {
+    fn note(&self, failed: Option<&CallFailed>) {
+        let was_up = self.is_up.swap(failed.is_none(), Relaxed);
         match failed {
-            Some(error) if self.is_up => {
+            Some(error) if was_up => {
                 warn!(%error, "the app's backend does not answer who may watch whom");
             }
             Some(error) => debug!(%error, "the app's backend still does not answer"),
-            None if !self.is_up => info!("the app's backend answers again who may watch whom"),
+            None if !was_up => info!("the app's backend answers again who may watch whom"),
             None => {}
         }
-        self.is_up = failed.is_none();
     }
 }

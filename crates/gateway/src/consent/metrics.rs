@@ -16,6 +16,7 @@ const TIME_BOUNDS: [f64; 9] = [0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.
 #[derive(Debug, Clone)]
 pub(crate) struct ConsentMetrics {
     pub(super) cached: Gauge,
+    pub(super) waiting: Gauge,
     pairs: Family<PairLabel, Counter>,
     calls: Family<CallLabel, Counter>,
     time: Histogram,
@@ -28,6 +29,8 @@ pub(super) enum Source {
     Backend,
     /// The backend did not answer in time.
     Nobody,
+    /// Too many waited for the backend already.
+    Unasked,
 }
 
 /// How a call ended.
@@ -44,11 +47,12 @@ pub(super) enum Outcome {
 }
 
 impl Source {
-    fn as_str(self) -> &'static str {
+    pub(super) fn as_str(self) -> &'static str {
         match self {
             Self::Cache => "cache",
             Self::Backend => "backend",
             Self::Nobody => "nobody",
+            Self::Unasked => "unasked",
         }
     }
 }
@@ -80,6 +84,7 @@ impl Default for ConsentMetrics {
     fn default() -> Self {
         Self {
             cached: Gauge::default(),
+            waiting: Gauge::default(),
             pairs: Family::default(),
             calls: Family::default(),
             time: Histogram::new(TIME_BOUNDS),
@@ -95,6 +100,11 @@ impl ConsentMetrics {
             "watch_callback_cached",
             "Answers of the app's backend that are kept",
             m.cached.clone(),
+        );
+        registry.register(
+            "watch_callback_waiting",
+            "Pairs of users that wait for an answer of the app's backend",
+            m.waiting.clone(),
         );
         registry.register(
             "watch_callback_pairs",

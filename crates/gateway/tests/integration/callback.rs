@@ -277,3 +277,49 @@ async fn an_operator_may_let_everyone_be_watched_while_the_backend_is_down() {
     let mut watcher = Client::join(house.here(), Format::Json, "a").await;
     assert_eq!(watcher.watch(["b"]).await.len(), 1);
 }
+
+/// A gateway that keeps next to no answers lets the pairs of four full calls wait.
+#[tokio::test]
+async fn beyond_its_room_nothing_waits_for_the_backend_and_no_door_is_opened() {
+    const SESSIONS: u64 = 20;
+    const PAIRS_EACH: u64 = 1_000;
+    let app = App::start().await;
+    let flags = [
+        "--watch-callback-timeout=30s",
+        "--watch-callback-cache=1",
+        // Which is not what counts here, since the backend is there.
+        "--watch-callback-down=allow",
+    ];
+    let house = house(Kind::OneEmbedded, &app, &flags).await;
+    let query = |id| {
+        let users = users((0..PAIRS_EACH).map(|number| format!("u{number}")));
+        ClientMessage::Query { users, id, grant: None }
+    };
+    let waiting = async |wanted| {
+        let name = "presence_watch_callback_waiting";
+        let is_so = async || (http::metric(house.here(), name).await == Some(wanted)).then_some(());
+        eventually(&format!("{wanted} pairs wait"), PATIENCE, is_so).await;
+    };
+    app.be(Mood::Holds);
+    let mut patient = Vec::new();
+    for number in 0..SESSIONS {
+        let client = Client::join(house.here(), Format::MsgPack, &format!("p{number}")).await;
+        client.send(&query(None));
+        patient.push(client);
+    }
+    waiting(SESSIONS * PAIRS_EACH).await;
+
+    let mut last = Client::join(house.here(), Format::Json, "a").await;
+    let refused = last.ask(query).await;
+    assert_eq!(refused.expect_err("there is no room").code, ErrorCode::Undecided);
+    let unasked = r#"presence_watch_callback_pairs_total{by="unasked"}"#;
+    assert_eq!(http::metric(house.here(), unasked).await, Some(PAIRS_EACH));
+    waiting(SESSIONS * PAIRS_EACH).await;
+
+    app.be(Mood::Answers);
+    for client in &mut patient {
+        client.next().await;
+    }
+    waiting(0).await;
+    assert_eq!(last.ask(query).await.map(|states| states.len() as u64), Ok(PAIRS_EACH));
+}

@@ -100,6 +100,8 @@ async fn a_message_over_the_limit_is_closed_with_1009_whole_or_in_pieces() {
         client.send_frame(Frame::message(vec![b'x'; 1000], OpCode::Data(opcode), false));
     }
     client.expect_close(1009).await;
+    let name = "presence_closes_total{reason=\"too_large\"}";
+    assert_eq!(metric(gateway.here(), name).await, Some(2));
 }
 
 #[tokio::test]

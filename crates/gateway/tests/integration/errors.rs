@@ -79,6 +79,8 @@ async fn a_watch_list_that_would_be_too_long_is_refused_whole() {
     let refused =
         client.ask(|id| ClientMessage::Query { users: users(query), id, grant: None }).await;
     assert_eq!(refused.expect_err("one too many").code, ErrorCode::TooManyWatches);
+    let name = "presence_refused_messages_total{code=\"too_many_watches\"}";
+    assert_eq!(metric(gateway.here(), name).await, Some(2));
     client.unwatch(["b"]);
     assert_eq!(client.watch(["d"]).await.len(), 1);
     // Nobody of the refused request is watched.

@@ -28,6 +28,10 @@ async fn closed(gateway: &House, reason: &str) -> Option<u64> {
     metric(gateway.here(), &format!("presence_closes_total{{reason=\"{reason}\"}}")).await
 }
 
+async fn refused_messages(gateway: &House, code: &str) -> Option<u64> {
+    metric(gateway.here(), &format!("presence_refused_messages_total{{code=\"{code}\"}}")).await
+}
+
 #[tokio::test]
 async fn a_socket_too_many_is_refused_with_a_time_to_come_back_and_one_that_leaves_makes_room() {
     let gateway = gateway(&["--max-connections=2"]).await;
@@ -198,6 +202,7 @@ async fn a_request_names_no_more_users_than_a_watch_list_holds() {
         let error = client.expect_error(ErrorCode::TooManyWatches).await;
         assert!(error.message.contains("at most 10 users at a time, 11"), "{}", error.message);
     }
+    assert_eq!(refused_messages(&gateway, "too_many_watches").await, Some(3));
     client.watch(["u1"]).await;
 }
 
@@ -222,6 +227,7 @@ async fn what_waits_for_the_apps_backend_names_no_more_users_than_what_waits_for
         client.send(&query(number * 10, 10));
     }
     client.expect_error(ErrorCode::RateLimited).await;
+    assert_eq!(refused_messages(&gateway, "rate_limited").await, Some(1));
     app.be(Mood::Answers);
     client.fence().await;
     let asked: usize = app

@@ -17,9 +17,9 @@ on_both_stores!(
 );
 
 /// For so long nothing must come.
-const QUIET: Duration = Duration::from_millis(300);
+pub(crate) const QUIET: Duration = Duration::from_millis(300);
 
-async fn house(kind: Kind, app: &App, more: &[&str]) -> House {
+pub(crate) async fn house(kind: Kind, app: &App, more: &[&str]) -> House {
     let flags = app.flags();
     let mut all = vec![OPEN];
     all.extend(flags.iter().map(String::as_str));
@@ -27,14 +27,14 @@ async fn house(kind: Kind, app: &App, more: &[&str]) -> House {
     House::with(kind, SLOW, &all).await
 }
 
-async fn refresh(house: &House, name: &str) {
+pub(crate) async fn refresh(house: &House, name: &str) {
     let path = format!("/v1/users/{name}/refresh");
     let answer = Http::connect(house.here()).await.post(&path, "").await;
     assert_eq!(answer.status, 202, "{answer:?}");
 }
 
 /// A moment as the app's backend would tell it.
-fn now_us() -> u64 {
+pub(crate) fn now_us() -> u64 {
     let now = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH);
     now.expect("after 1970").as_micros() as u64
 }
@@ -160,7 +160,9 @@ async fn who_is_veiled_takes_a_place_on_the_watch_list_until_unwatched() {
 #[tokio::test]
 async fn nobody_is_watched_with_and_without_a_veil_at_once() {
     let app = App::start().await;
-    let house = house(Kind::OneEmbedded, &app, &["--watch-callback-ttl=0s"]).await;
+    // With no room for both: that would show as a refusal.
+    let flags = ["--watch-callback-ttl=0s", "--max-watch=1"];
+    let house = house(Kind::OneEmbedded, &app, &flags).await;
     let b = Client::join(house.here(), Format::Json, "b").await;
     http::until_online(house.here(), "b").await;
     let mut a = Client::join(house.here(), Format::Json, "a").await;

@@ -85,7 +85,7 @@ fn read(url: &Uri) -> Result<String> {
 }
 
 /// The counters of a page, by their name and labels.
-fn counters(text: &str) -> impl Iterator<Item = (String, f64)> {
+pub(crate) fn counters(text: &str) -> impl Iterator<Item = (String, f64)> {
     let samples = text.lines().filter(|line| !line.starts_with('#'));
     samples.filter_map(|line| {
         // A label may hold a space; a value does not.

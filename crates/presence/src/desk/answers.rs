@@ -2,6 +2,7 @@
 
 use bytes::Bytes;
 use presence_protocol::{ErrorCode, ErrorMessage, GatewayMessage, RequestId, encode_gateway};
+use tracing::debug;
 
 use super::Asked;
 use super::queue::LEN_MAX;
@@ -44,6 +45,17 @@ pub(super) fn refuse(
     message: String,
     id: Option<RequestId>,
 ) {
-    let error = ErrorMessage { code: why, message, id, users: Vec::new() };
+    refuse_with(core, outbox, ErrorMessage { code: why, message, id, users: Vec::new() });
+}
+
+/// Every refusal of a session's message goes this way, and is counted.
+pub(crate) fn refuse_with(core: &Core, outbox: &Outbox, error: ErrorMessage) {
+    debug!(
+        session = outbox.origin.number,
+        code = error.code.as_str(),
+        message = error.message,
+        "refused"
+    );
+    core.metrics.refused_messages.get_or_create(&error.code.into()).inc();
     answer(core, outbox, &[], || encode_gateway(outbox.format, &GatewayMessage::Error(error)));
 }

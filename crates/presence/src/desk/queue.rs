@@ -8,11 +8,9 @@ use std::sync::Arc;
 
 use futures::future::BoxFuture;
 use parking_lot::Mutex;
-use presence_protocol::{
-    CloseReason, ErrorMessage, GatewayMessage, RequestId, UserId, encode_gateway,
-};
+use presence_protocol::{CloseReason, ErrorMessage, RequestId, UserId};
 
-use super::answers::{answer, refuse_busy, refuse_long};
+use super::answers::{refuse_busy, refuse_long, refuse_with};
 use super::{Open, Request, begin, finish};
 use crate::engine::Core;
 use crate::outbox::{ConnId, Outbox};
@@ -160,8 +158,7 @@ fn start(core: &Core, outbox: &Outbox, conn: ConnId, turn: Turn) -> Option<Step>
 
 fn heed(core: &Core, outbox: &Outbox, conn: ConnId, decision: Decision) -> Option<Step> {
     if let Some(refusal) = decision.refusal {
-        let error = GatewayMessage::Error(refusal);
-        answer(core, outbox, &[], || encode_gateway(outbox.format, &error));
+        refuse_with(core, outbox, refusal);
     }
     if let Some(reason) = decision.close {
         outbox.close(reason);

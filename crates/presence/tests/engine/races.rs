@@ -1,6 +1,7 @@
 //! What a store that takes its time must not do to what watchers are shown.
 
 use std::sync::Arc;
+use std::sync::atomic::Ordering::Relaxed;
 use std::time::Duration;
 
 use presence::store::Opened;
@@ -73,4 +74,38 @@ async fn who_is_lost_between_two_batches_has_the_grace_to_come_back() {
     watcher.live_for(Duration::from_secs(1)).await;
     let off = watcher.view.values().filter(|state| state.state == Availability::Offline).count();
     assert_eq!(off, 0, "shown offline within the grace");
+}
+
+/// What is asked again for a session may be answered when the session has watched the user anew, and was refused once more.
+#[tokio::test(start_paused = true)]
+async fn who_is_watched_anew_while_the_store_is_asked_again_is_told_of_all_the_same() {
+    const ANSWER: Duration = Duration::from_millis(100);
+    const AFTER: Duration = Duration::from_millis(10);
+    let Opened { store, events } = EmbeddedHub::new(Config::default()).open("g");
+    let slow = Arc::new(Slow { snapshot_time: ANSWER, ..Slow::new(store) });
+    let opened = Opened { store: slow.clone(), events };
+    let presence = Presence::start(Config::default(), opened, Metrics::default());
+    let mut ana = Client::join(&presence, "ana", None, None);
+    ana.live_for(AFTER).await;
+    slow.snapshots_fail.store(true, Relaxed);
+    ana.watch(&["bo"]);
+    ana.live_for(ANSWER + AFTER).await;
+
+    // The store is asked again, and with care: twice.
+    slow.snapshots_fail.store(false, Relaxed);
+    slow.has_stalled.store(true, Relaxed);
+    let asked = slow.snapshots.load(Relaxed);
+    while slow.snapshots.load(Relaxed) == asked {
+        ana.live_for(Duration::from_millis(1)).await;
+    }
+    ana.live_for(ANSWER + AFTER).await;
+    slow.snapshots_fail.store(true, Relaxed);
+    ana.session.request(Request::Unwatch { users: vec![user("bo")] });
+    ana.watch(&["bo"]);
+    ana.live_for(ANSWER + AFTER).await;
+    assert_eq!(slow.snapshots.load(Relaxed), asked + 2, "the second answer is still to come");
+    slow.snapshots_fail.store(false, Relaxed);
+    slow.has_stalled.store(false, Relaxed);
+    ana.live_for(Duration::from_secs(5)).await;
+    assert!(ana.view.contains_key(&user("bo")), "{:?}", ana.view);
 }
