@@ -16,13 +16,11 @@ use crate::store::{BATCH_LEN_MAX, Standing, StoreError};
 /// After calls were held up, all that gateways had to tell has arrived within so long.
 pub(crate) const CATCH_UP_TIME: Duration = Duration::from_millis(300);
 
-/// Why there is no answer about somebody of whom there is no trace, though everybody who can has asserted its sessions.
-const AWAITED: &str = "it has lost everything, and a gateway has yet to tell of its users";
-
 /// A store that is lost again and again is waited for so often before an answer is given up.
 const SETTLE_TRIES: usize = 3;
 
-/// Reads any number of users, in the order asked, in concurrent calls.
+/// Reads any number of users, in the order asked, in concurrent calls. None stands for one of whom there is no trace, but of
+/// whom a gateway may have yet to tell.
 ///
 /// Of whom there is no trace is asked again once it is certain that the store has not just lost it: one that restarted
 /// empty is told of living users within a moment. `turn` is given up when the store has answered for the first time.
@@ -30,7 +28,7 @@ pub(crate) async fn read<Turn>(
     core: &Core,
     users: &[UserId],
     turn: Turn,
-) -> Result<Vec<Standing>, StoreError> {
+) -> Result<Vec<Option<Standing>>, StoreError> {
     let mut turn = Some(turn);
     let mut standings = vec![None; users.len()];
     let mut open: Vec<usize> = (0..users.len()).collect();
@@ -46,17 +44,13 @@ pub(crate) async fn read<Turn>(
             standings[place] = Some(standing);
         }
         if untraced.is_empty() || core.health.settle().await == Settled::Already {
-            let may_be_told_of =
-                |(_, standing): &(usize, Standing)| core.table.may_be_told_of(&standing.user);
-            let (doubtful, sure): (Vec<_>, Vec<_>) = untraced.into_iter().partition(may_be_told_of);
-            for (place, standing) in sure {
-                core.learn_no_trace(&standing, asked);
-                standings[place] = Some(standing);
+            for (place, standing) in untraced {
+                if !core.table.may_be_told_of(&standing.user) {
+                    core.learn_no_trace(&standing, asked);
+                    standings[place] = Some(standing);
+                }
             }
-            if !doubtful.is_empty() {
-                return Err(StoreError::Unreachable(AWAITED.to_owned()));
-            }
-            return Ok(standings.into_iter().flatten().collect());
+            return Ok(standings);
         }
         open = untraced.into_iter().map(|(place, _)| place).collect();
     }

@@ -26,6 +26,9 @@ const CALLS_MAX: usize = 2;
 /// Whoever waited for so long when a call fails is not kept waiting for the next.
 const WAIT_MAX: Duration = Duration::from_secs(1);
 
+/// Why there is no answer yet about somebody of whom there is no trace.
+const AWAITED: &str = "it has lost everything, and a gateway has yet to tell of its users";
+
 /// Where reads wait to be asked together.
 #[derive(Default)]
 pub(crate) struct Reads {
@@ -100,8 +103,10 @@ async fn answer(core: &Core, batch: Vec<Waiting>, turn: SemaphorePermit<'_>) {
         Ok(standings) => {
             let mut standings = standings.into_iter();
             for Waiting { users, answer, .. } in batch {
+                let of_all: Option<Vec<_>> = standings.by_ref().take(users.len()).collect();
+                let awaited = || StoreError::Unreachable(AWAITED.to_owned());
                 // A call for the backend that was given up needs no answer.
-                let _ = answer.send(Ok(standings.by_ref().take(users.len()).collect()));
+                let _ = answer.send(of_all.ok_or_else(awaited));
             }
         }
         Err(error) => {

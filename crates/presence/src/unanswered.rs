@@ -52,27 +52,28 @@ pub(crate) async fn run(core: Arc<Core>) {
         core.unanswered.arrived.notified().await;
         core.health.wait_for_store(pause.mul_f64(0.5 + fastrand::f64()), STORE_LOOK).await;
         let mut sessions = core.unanswered.take_all();
-        pause = match ask_for_all(&core, &mut sessions).await {
-            Ok(()) => PAUSE_MIN,
-            Err(error) => {
-                debug!(%error, sessions = sessions.len(), "watches wait until the store answers");
-                core.unanswered.add(sessions);
-                PAUSE_MAX.min(pause * 2)
-            }
-        };
+        if let Err(error) = ask_for_all(&core, &mut sessions).await {
+            debug!(%error, sessions = sessions.len(), "watches wait until the store answers");
+        }
+        pause = if sessions.is_empty() { PAUSE_MIN } else { PAUSE_MAX.min(pause * 2) };
+        if !sessions.is_empty() {
+            core.unanswered.add(sessions);
+        }
     }
 }
 
-/// Takes out those who were answered.
+/// Leaves those who were not answered, or not of all whom they watch.
 async fn ask_for_all(core: &Core, sessions: &mut Vec<ConnId>) -> Result<(), StoreError> {
-    while !sessions.is_empty() {
-        let batch = Batch::gather(core, sessions);
+    let mut waiting = std::mem::take(sessions);
+    while !waiting.is_empty() {
+        let batch = Batch::gather(core, &mut waiting);
         let asked = Instant::now();
-        if let Err(error) = read(core, &batch.unknown, ()).await {
-            sessions.extend(batch.owed.into_iter().map(|owed| owed.conn));
+        let read = read(core, &batch.unknown, ()).await;
+        sessions.extend(batch.tell(core));
+        if let Err(error) = read {
+            sessions.append(&mut waiting);
             return Err(error);
         }
-        batch.tell(core);
         sleep(core.strain.stretch(asked.elapsed()).min(PAUSE_MAX)).await;
     }
     Ok(())
@@ -107,13 +108,18 @@ impl Batch {
         Self { owed, unknown: unknown.into_iter().collect() }
     }
 
-    /// A session that was left with more meanwhile has been added again: also with a user whom it watches anew, or one who
-    /// was given the number of another. They are not known by this answer.
-    fn tell(self, core: &Core) {
-        for Owed { outbox, mut users, .. } in self.owed {
+    /// Tells of those who are known now, whatever became of the others. Answers the sessions that wait for some all the same:
+    /// also for a user whom they watch anew, or one who was given the number of another.
+    fn tell(self, core: &Core) -> Vec<ConnId> {
+        let mut waiting = Vec::new();
+        for Owed { conn, outbox, mut users } in self.owed {
             let unknown = core.table.unknown_among(&users);
             users.retain(|user| unknown.binary_search(user).is_err());
             outbox.answer(&users);
+            if !unknown.is_empty() {
+                waiting.push(conn);
+            }
         }
+        waiting
     }
 }

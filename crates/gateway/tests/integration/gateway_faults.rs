@@ -2,11 +2,11 @@
 
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
-use presence_protocol::{ClientMessage, ErrorCode, Format};
+use presence_protocol::{ClientMessage, ErrorCode, Format, GatewayMessage};
 use presence_testkit::{FaultyLink, RedisServer};
 use tokio::time::Instant;
 
-use crate::client::{Client, PATIENCE, user};
+use crate::client::{Client, PATIENCE, users};
 use crate::crowd::{Crowd, TIMES};
 use crate::house::{LATE_MAX, Times};
 use crate::observer::Observer;
@@ -174,6 +174,7 @@ async fn whom_a_gateway_has_yet_to_tell_of_nobody_is_told_is_offline() {
     let stopped = Process::start(&redis, "p", TTL, &[]).await;
     let asked = Process::start(&redis, "p", TTL, &[]).await;
     let _ana = Client::join(stopped.addr, Format::Json, "ana").await;
+    let _cy = Client::join(asked.addr, Format::Json, "cy").await;
     let mut bo = Client::join(asked.addr, Format::Json, "bo").await;
     stopped.signal("STOP").await;
     redis.kill();
@@ -184,16 +185,18 @@ async fn whom_a_gateway_has_yet_to_tell_of_nobody_is_told_is_offline() {
         stopped.signal("CONT").await;
     };
     let told = async {
-        let ana = vec![user("ana")];
-        let answer = bo.ask(|id| ClientMessage::Watch { users: ana, id, grant: None }).await;
-        match answer {
-            Ok(states) => states[0].state.as_str().to_owned(),
-            Err(error) => {
-                assert_eq!(error.code, ErrorCode::StoreUnavailable);
-                bo.expect_presence("ana").await.state.state.as_str().to_owned()
+        let users = users(["ana", "cy"]);
+        let answer = bo.ask(|id| ClientMessage::Watch { users, id, grant: None }).await;
+        assert_eq!(answer.unwrap_err().code, ErrorCode::StoreUnavailable);
+        let mut told = Vec::new();
+        while told.len() < 2 {
+            if let GatewayMessage::Presence { users } = bo.next().await.message {
+                told.extend(users.iter().map(|s| (s.user.to_string(), s.state.as_str())));
             }
         }
+        told
     };
     let (told, ()) = tokio::join!(told, goes_on);
-    assert_eq!(told, "online");
+    // Whoever can be told of is not kept waiting.
+    assert_eq!(told, [("cy".to_owned(), "online"), ("ana".to_owned(), "online")]);
 }
