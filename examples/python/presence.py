@@ -40,8 +40,8 @@ def changes(url, user, watched):
             if closed.code in NEVER_COME_BACK:
                 raise
             hurry = hurry and closed.code not in COME_BACK_LATER
-        except OSError:
-            pass  # no network, or nothing was heard for the TTL
+        except OSError as lost:  # no network, or nothing was heard for the TTL
+            print("trying again:", lost, file=sys.stderr)
         if time.monotonic() - began > 10:
             failures = 0
         longest = 0 if hurry and failures == 0 else min(60, 0.5 * 2**failures)
@@ -160,6 +160,9 @@ class WebSocket:
 if __name__ == "__main__":
     if len(sys.argv) < 4:
         sys.exit(__doc__)
-    for change in changes(sys.argv[1], sys.argv[2], sys.argv[3:]):
-        shown = change.get("show", change["state"])
-        print(change["user"], shown, change.get("text", ""), flush=True)
+    try:
+        for change in changes(sys.argv[1], sys.argv[2], sys.argv[3:]):
+            shown = change.get("show", change["state"])
+            print(change["user"], shown, change.get("text", ""), flush=True)
+    except Closed as closed:
+        sys.exit(f"the gateway closed for good: {closed}")

@@ -30,9 +30,11 @@ impl Draining {
         self.spread_ms.load(Ordering::Relaxed) > 0
     }
 
-    /// When a client that is sent away is to reconnect: a random moment of the first half of the drain time.
-    pub(crate) fn reconnect_after_ms(&self) -> u64 {
-        fastrand::u64(..=self.spread_ms.load(Ordering::Relaxed) / 2)
+    /// When a client that is sent away is to reconnect: a random moment of the first half of the drain time, and of the TTL, for
+    /// which its place is kept.
+    pub(crate) fn reconnect_after_ms(&self, ttl: Duration) -> u64 {
+        let spread_ms = self.spread_ms.load(Ordering::Relaxed).min(ttl.as_millis() as u64);
+        fastrand::u64(..=spread_ms / 2)
     }
 
     /// What a session's end is to be told as. Whoever was sent away keeps the place, also when another session of theirs
@@ -75,5 +77,22 @@ pub(crate) async fn drain(core: &Core, time: Duration) {
     core.stop();
     if let Err(error) = core.store.release().await {
         debug!(%error, "the lease will lapse by itself");
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn who_is_sent_away_comes_back_while_its_place_is_kept() {
+        let draining = Draining::default();
+        draining.spread_ms.store(30_000, Ordering::Relaxed);
+        for (ttl_s, longest_ms) in [(4, 2_000), (90, 15_000)] {
+            let ttl = Duration::from_secs(ttl_s);
+            let waits = (0..1_000).map(|_| draining.reconnect_after_ms(ttl));
+            let longest = waits.max().unwrap();
+            assert!(longest > longest_ms / 2 && longest <= longest_ms, "{longest}");
+        }
     }
 }

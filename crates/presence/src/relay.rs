@@ -10,7 +10,7 @@ use std::time::Duration;
 use presence_protocol::UserId;
 use tokio::sync::mpsc;
 use tokio::time::{Instant, sleep, sleep_until};
-use tracing::{debug, info};
+use tracing::{debug, info, trace};
 
 use crate::engine::Core;
 use crate::metrics::CauseLabel;
@@ -95,6 +95,7 @@ fn hear(core: &Arc<Core>, expired: &mut Expired, event: Event) {
     match event {
         Event::Transitions(transitions) => {
             for standing in transitions {
+                trace(&standing);
                 if let Some(cause) = standing.cause() {
                     core.metrics.transitions.get_or_create(&cause.into()).inc();
                 }
@@ -123,6 +124,20 @@ fn hear(core: &Arc<Core>, expired: &mut Expired, event: Event) {
             core.orders.look_again();
         }
     }
+}
+
+/// For whoever asks why somebody was shown offline: what was heard of a user.
+fn trace(standing: &Standing) {
+    let Standing { user, view, held, change } = standing;
+    trace!(
+        %user,
+        version = view.version,
+        online = view.is_online(),
+        gateways = ?view.gateways,
+        cause = ?change.map(|change| change.cause),
+        held_ms = held.as_ref().map(|held| held.remaining.as_millis()),
+        "heard"
+    );
 }
 
 fn confirm_due(core: &Arc<Core>) {

@@ -126,7 +126,8 @@ impl Session {
                 Work::Frame(self.encode(&GatewayMessage::Degraded { since }))
             }
             Due::Draining => {
-                let reconnect_after_ms = self.core.draining.reconnect_after_ms();
+                let reconnect_after_ms =
+                    self.core.draining.reconnect_after_ms(self.core.config.ttl);
                 Work::Frame(self.encode(&GatewayMessage::Draining { reconnect_after_ms }))
             }
         })

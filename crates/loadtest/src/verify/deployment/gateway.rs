@@ -65,7 +65,7 @@ impl Launch {
             ("message-rate", MESSAGE_RATE.to_owned()),
             ("max-watch", MAX_WATCH.to_owned()),
             ("max-frame-bytes", "1MiB".to_owned()),
-            ("log", "info,presence=debug".to_owned()),
+            ("log", "info,presence=trace".to_owned()),
             ("prefix", PREFIX.to_owned()),
         ];
         flags.extend(redis_url.map(|url| ("redis-url", url.to_owned())));
