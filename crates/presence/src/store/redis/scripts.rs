@@ -141,7 +141,8 @@ impl Scripts {
         contact: Contact,
     ) -> Result<Value, StoreError> {
         let address = self.channels.address(bucket);
-        let setup = Setup::new(&self.options, contact, self.leases.known(), address);
+        let is_sent = self.client.is_connected();
+        let setup = Setup::new(&self.options, contact, self.leases.known(), address, is_sent);
         let arguments =
             vec![encode(rmp_serde::to_vec_named(&setup))?, encode(rmp_serde::to_vec(&batch))?];
         let key = |kind: &str| format!("{}:{{{bucket}}}:{kind}", self.options.prefix);

@@ -17,8 +17,9 @@
 --   away_since_ms, back_ms  while the store has only just come back: from when to when it was away; else 0;
 --   came_after  { since_ms, back_ms } of the same of which this gateway was only told, since it came after; else 0, 0: it has
 --               nothing of its own that it could not tell meanwhile;
---   sent_ms, answered_ms    when the call was sent, and when its sender was answered last before, by this clock: of one
---               that had to wait, the sender could not know yet that the store was away;
+--   sent_ms, answered_ms    when the call was sent, or 0 when it waited for a connection, and when its sender was answered
+--               last before, by this clock: of one that had to wait after it was sent, the sender could not know yet that
+--               the store was away;
 --   born_us     since when the store remembers: the version of a user of whom it has no trace;
 --   late        gateway -> when (ms) it last renewed its lease, of those that are late with it and may be dead: their
 --               users were alive until then, whenever they were last vouched for;

@@ -37,11 +37,13 @@ pub(super) struct Setup<'a> {
 }
 
 impl<'a> Setup<'a> {
+    /// `is_sent`: at once, and not when there is a connection again. Then the sender lives all the time that it waits.
     pub(super) fn new(
         options: &'a RedisOptions,
         contact: Contact,
         known: Known,
         address: Address,
+        is_sent: bool,
     ) -> Self {
         let config = &options.config;
         let now_ms = known.store_now_ms();
@@ -58,7 +60,7 @@ impl<'a> Setup<'a> {
             back_ms,
             came_after: known.away_before.unwrap_or_default(),
             answered_ms: then_ms(contact.answered),
-            sent_ms: now_ms,
+            sent_ms: if is_sent { now_ms } else { 0 },
             born_us: known.born_us,
             late: known.late,
             late_until_ms: known.late_until_ms,
