@@ -52,7 +52,10 @@ impl Limiter {
             return;
         };
         let cost = users.len() as f32 / USERS_PER_TOKEN;
-        self.used = (self.used + cost).min(rate as f32 * BURST_S);
+        // A second later the next message is admitted, however many users this one names. And never less than the
+        // message itself: else whoever has used up all would be admitted again at once.
+        let most = rate as f32 * (BURST_S + 1.0) - 1.0;
+        self.used = (self.used + cost).min(most).max(self.used);
     }
 
     fn admit_at(&mut self, rate: u32, now: Instant) -> Verdict {
@@ -108,6 +111,25 @@ mod tests {
         limiter.charge(10, &watch(100_000));
         assert_eq!(limiter.admit_at(10, now + Duration::from_secs(1)), Verdict::Admitted);
         limiter.charge(10, &ClientMessage::Heartbeat);
+    }
+
+    #[test]
+    fn a_storm_of_messages_that_name_users_is_held_to_the_rate() {
+        for (len, each) in [(0, 1), (128, 2), (1_024, 9)] {
+            let users = vec![UserId::new("b").unwrap(); len];
+            let storm = ClientMessage::Unwatch { users };
+            let mut limiter = Limiter::default();
+            let start = limiter.last;
+            let mut admitted = 0;
+            for ms in 0..10_000 {
+                if limiter.admit_at(50, start + Duration::from_millis(ms)) == Verdict::Admitted {
+                    admitted += 1;
+                    limiter.charge(50, &storm);
+                }
+            }
+            // Four seconds' worth at once, and ten seconds' worth since.
+            assert!(admitted <= 14 * 50 / each + 1, "{admitted} of {len} users each");
+        }
     }
 
     #[test]
