@@ -210,9 +210,9 @@ impl Watcher {
             let count = self.random.usize(1..=NAMES_MAX);
             let names: Vec<String> = (0..count).map(|_| name(self.random.usize(..USERS))).collect();
             if self.random.bool() {
-                self.watch(names)
+                self.watch(names);
             } else {
-                self.unwatch(names)
+                self.unwatch(names);
             }
             while self.manner == Manner::Careful && self.waiting.len() > WAITING_MAX / 2 {
                 self.hear_next().await;
@@ -313,7 +313,9 @@ impl Watcher {
                     self.forgotten.extend(asked.forgotten);
                 }
                 self.handled = Some(asked.id);
-                users.into_iter().for_each(|state| self.take(state));
+                for state in users {
+                    self.take(state);
+                }
             }
             GatewayMessage::Error(error)
                 if self.manner == Manner::Careless && error.code == ErrorCode::RateLimited =>
