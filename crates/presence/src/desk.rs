@@ -227,7 +227,11 @@ async fn finish(core: &Core, outbox: &Outbox, conn: ConnId, open: Open) {
     let (Open::Watch { unknown, .. } | Open::Query { unknown, .. }) = &open;
     let read = core.reads.ask(unknown.clone()).await;
     match (open, read) {
-        (Open::Watch { asked, id, .. }, Ok(_)) => answer_watch(core, outbox, &asked, id.as_ref()),
+        (Open::Watch { asked, id, .. }, Ok(_)) => {
+            let unknown = core.table.unknown_among(&asked);
+            answer_watch(core, outbox, &asked, id.as_ref());
+            leave_unanswered(core, outbox, conn, &unknown);
+        }
         (open @ Open::Query { .. }, Ok(standings)) => answer_query(core, outbox, open, &standings),
         (open, Err(error)) => {
             debug!(%error, "a request could not be answered from the store");
@@ -242,12 +246,18 @@ fn refuse_unread(core: &Core, outbox: &Outbox, conn: ConnId, open: Open) {
     let (Open::Watch { id, .. } | Open::Query { id, .. }) = &open;
     refuse(core, outbox, ErrorCode::StoreUnavailable, message.to_owned(), id.clone());
     if let Open::Watch { asked, .. } = open {
-        for user in &asked {
+        // Whoever becomes known from here on is told of as one of these.
+        let unknown = core.table.unknown_among(&asked);
+        for user in asked.iter().filter(|user| !unknown.contains(user)) {
             outbox.mark(*user);
         }
-        if outbox.leave_unanswered(&core.table.unknown_among(&asked)) {
-            core.unanswered.add([conn]);
-        }
+        leave_unanswered(core, outbox, conn, &unknown);
+    }
+}
+
+fn leave_unanswered(core: &Core, outbox: &Outbox, conn: ConnId, unknown: &[UserRef]) {
+    if !unknown.is_empty() && outbox.leave_unanswered(unknown) {
+        core.unanswered.add([conn]);
     }
 }
 

@@ -5,7 +5,7 @@ use std::collections::HashSet;
 
 use presence_protocol::UserId;
 
-use super::shrink;
+use super::{leave_unanswered, shrink};
 use crate::engine::Core;
 use crate::outbox::{ConnId, Outbox};
 use crate::watch::{UserRef, Veils};
@@ -31,9 +31,7 @@ pub(super) fn settle(
         outbox.mark(*user);
     }
     unread.sort_unstable();
-    if !unread.is_empty() && outbox.leave_unanswered(&unread) {
-        core.unanswered.add([conn]);
-    }
+    leave_unanswered(core, outbox, conn, &unread);
 }
 
 fn edit(
