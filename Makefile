@@ -49,9 +49,11 @@ lint:
 cargo-test:
 	RUST_TEST_THREADS=6 $(CARGO) test --workspace --locked --no-fail-fast
 
-# The clients in other languages, against the gateway program that cargo-test has built. Only they are told where it
-# is: a gateway refuses to start with a variable of its prefix that it does not know.
+# The clients in other languages, against the gateway program that cargo-test has built, and what the dashboard makes of
+# figures. Only they are told where the program is: a gateway refuses to start with a variable of its prefix that it does
+# not know.
 client-test: export PRESENCE_GATEWAY ?= $(abspath $(or $(CARGO_TARGET_DIR),target))/debug/presence-gateway
 client-test:
 	cd clients/typescript && npm ci --no-audit --no-fund && npm test
+	node --test crates/gateway/tests/dashboard/health.test.mjs
 	python3 -m unittest discover --start-directory examples/python

@@ -31,7 +31,7 @@ use crate::metrics::{Metrics, PauseLabel};
 use crate::settings::Settings;
 use address::{Address, Tally};
 use memory::Memory;
-pub(crate) use memory::watch as watch_memory;
+pub(crate) use memory::{Figures as MemoryFigures, watch as watch_memory};
 pub(crate) use pace::Pace;
 pub(crate) use refusal::{Refusal, note, refuse, refuse_raw};
 
@@ -106,6 +106,11 @@ impl Admission {
     /// Whether more memory is used than may be.
     pub(crate) fn is_short_of_memory(&self) -> bool {
         self.memory.is_short()
+    }
+
+    /// How much memory there is.
+    pub(crate) fn memory(&self) -> MemoryFigures {
+        self.memory.figures()
     }
 
     /// Why a new socket would be refused, whoever came.

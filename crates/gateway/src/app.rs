@@ -5,6 +5,7 @@ use std::sync::Arc;
 use presence::Presence;
 use presence_protocol::UserId;
 use prometheus_client::registry::Registry;
+use tokio::time::Instant;
 use tracing::debug;
 
 use crate::admission::Admission;
@@ -20,6 +21,7 @@ pub(crate) type SharedApp = Arc<App>;
 pub(crate) struct App {
     /// The gateway's id, new at each start.
     pub(crate) gateway: String,
+    pub(crate) started: Instant,
     pub(crate) settings: Settings,
     pub(crate) authenticator: Authenticator,
     pub(crate) api_keys: ApiKeys,
@@ -45,6 +47,7 @@ impl App {
         let admission = Admission::new(&settings);
         Self {
             gateway,
+            started: Instant::now(),
             settings,
             authenticator,
             api_keys,

@@ -1,7 +1,10 @@
-//! HTTP beside the socket: health, metrics, the calls for the backend, and the demo page.
+//! HTTP beside the socket: health, metrics, the calls for the backend, the dashboard and the demo page.
 
 mod api;
+mod dashboard;
 mod demo;
+mod pages;
+mod stats;
 mod users;
 
 use axum::Router;
@@ -11,10 +14,9 @@ use axum::middleware::{Next, from_fn_with_state};
 use axum::response::{IntoResponse, Response};
 use axum::routing::{get, post};
 use tokio::time::timeout;
-use tracing::error;
 
 use crate::admission::{Refusal, refuse};
-use crate::app::SharedApp;
+use crate::app::{App, SharedApp};
 use crate::upgrade;
 
 /// All routes of a gateway.
@@ -26,6 +28,9 @@ pub(crate) fn router(app: SharedApp) -> Router {
         .route("/metrics", get(metrics));
     if !app.api_keys.is_empty() {
         router = router.merge(backend(app.clone()));
+    }
+    if app.settings.dev || !app.api_keys.is_empty() {
+        router = router.route("/v1/stats", get(stats::stats)).merge(dashboard::routes(&app));
     }
     if app.settings.dev {
         router = router.route("/", get(demo::page));
@@ -53,26 +58,34 @@ async fn in_time(State(app): State<SharedApp>, request: Request, next: Next) -> 
 
 /// Whether the gateway should get new clients.
 async fn ready(State(app): State<SharedApp>) -> impl IntoResponse {
-    if let Some(refusal) = app.admission.why_closed(&app) {
-        (StatusCode::SERVICE_UNAVAILABLE, refusal.sentence())
-    } else if app.presence.is_ready() {
-        (StatusCode::OK, "ready\n")
-    } else {
-        (StatusCode::SERVICE_UNAVAILABLE, "the store is out of reach\n")
+    match why_not_ready(&app) {
+        None => (StatusCode::OK, "ready\n"),
+        Some((_, sentence)) => (StatusCode::SERVICE_UNAVAILABLE, sentence),
     }
+}
+
+/// Why it should not: a word, and a sentence.
+fn why_not_ready(app: &App) -> Option<(&'static str, &'static str)> {
+    let refusal = app.admission.why_closed(app);
+    let refusal = refusal.map(|refusal| (refusal.label(), refusal.sentence()));
+    let away = || (!app.presence.is_ready()).then_some(("store", "the store is out of reach\n"));
+    refusal.or_else(away)
 }
 
 async fn metrics(State(app): State<SharedApp>) -> impl IntoResponse {
     const OPEN_METRICS: &str = "application/openmetrics-text; version=1.0.0; charset=utf-8";
+    ([(header::CONTENT_TYPE, OPEN_METRICS)], metrics_text(&app))
+}
+
+/// All that is measured, as it is now.
+fn metrics_text(app: &App) -> String {
     app.presence.measure();
     app.admission.measure(&app.metrics);
     if let Some(consent) = &app.consent {
         consent.measure();
     }
     let mut text = String::new();
-    if let Err(error) = prometheus_client::encoding::text::encode(&mut text, &app.registry) {
-        error!(%error, "cannot write the metrics");
-        return StatusCode::INTERNAL_SERVER_ERROR.into_response();
-    }
-    ([(header::CONTENT_TYPE, OPEN_METRICS)], text).into_response()
+    prometheus_client::encoding::text::encode(&mut text, &app.registry)
+        .expect("a string takes whatever is written");
+    text
 }

@@ -37,6 +37,8 @@ mod callback;
 mod churn;
 #[path = "integration/closes.rs"]
 mod closes;
+#[path = "integration/dashboard.rs"]
+mod dashboard;
 #[path = "integration/devices.rs"]
 mod devices;
 #[path = "integration/drain.rs"]

@@ -26,7 +26,7 @@ use crate::reconcile::{self, Reconciler};
 use crate::roster::{Effect, Joined, Roster};
 use crate::rounds::Rounds;
 use crate::session::{Session, TooManySessions};
-use crate::store::{Cause, Opened, Store, StoreError};
+use crate::store::{Cause, Lease, Opened, Store, StoreError};
 use crate::strain::Strain;
 use crate::unanswered::{self, Unanswered};
 use crate::watch::WatchTable;
@@ -156,6 +156,11 @@ impl Presence {
     /// it is back, which is a moment later than [`Self::is_ready`].
     pub fn degraded_since(&self) -> Option<u64> {
         self.core.health.degraded_since()
+    }
+
+    /// The leases of all gateways that share the store, this one's included, as far as is known.
+    pub fn leases(&self) -> Vec<Lease> {
+        self.core.store.leases()
     }
 
     /// How many sessions there are.

@@ -137,6 +137,7 @@ pub(crate) async fn run(core: Arc<Core>) {
         match renewed {
             Ok(pulse) => {
                 failures = 0;
+                core.metrics.renewal_time.note(began.elapsed());
                 let lost = pulse.lost;
                 heed(&core, pulse);
                 if !lost {

@@ -33,6 +33,7 @@ pub struct Metrics {
     pub(crate) store_errors: Counter,
     pub(crate) transitions: Family<CauseLabel, Counter>,
     pub(crate) lateness: Lateness,
+    pub(crate) renewal_time: RenewalTime,
     pub(crate) expired_events: Counter,
     pub(crate) reconnects: Counter,
     pub(crate) losses: Counter,
@@ -64,6 +65,27 @@ impl Lateness {
 impl Default for Lateness {
     fn default() -> Self {
         Self(Family::new_with_constructor(|| Histogram::new(LATENESS_BOUNDS)))
+    }
+}
+
+/// The bounds of the renewal histogram, in seconds: a store nearby answers within a millisecond, and one that takes a second
+/// is given up.
+const RENEWAL_BOUNDS: [f64; 11] =
+    [0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0];
+
+/// How long the store took to renew the lease.
+#[derive(Debug)]
+pub(crate) struct RenewalTime(Histogram);
+
+impl RenewalTime {
+    pub(crate) fn note(&self, took: Duration) {
+        self.0.observe(took.as_secs_f64());
+    }
+}
+
+impl Default for RenewalTime {
+    fn default() -> Self {
+        Self(Histogram::new(RENEWAL_BOUNDS))
     }
 }
 
@@ -146,6 +168,12 @@ impl Metrics {
              a silent or lost user after the TTL and the grace",
             Unit::Seconds,
             m.lateness.0.clone(),
+        );
+        registry.register_with_unit(
+            "renewal_time",
+            "How long the store took to renew this gateway's lease, twice a second or so",
+            Unit::Seconds,
+            m.renewal_time.0.clone(),
         );
         registry.register("expired_events", "Expired keys heard", m.expired_events.clone());
         registry.register("reconnects", "Returns of the store after trouble", m.reconnects.clone());

@@ -22,7 +22,7 @@ use presence_protocol::{Device, StatusText, UserId};
 use tokio::sync::mpsc;
 
 use notice::{Dated, Notice, Order};
-pub use pulse::{Lapse, Pulse};
+pub use pulse::{Lapse, Lease, LeaseState, Pulse};
 use view::{Shown, View};
 
 /// The most users that one call takes: a script over as many keeps a Redis busy for about a millisecond.
@@ -76,6 +76,9 @@ pub trait Store: Send + Sync + 'static {
     fn gateways(&self) -> u32 {
         1
     }
+
+    /// The leases of all gateways, this one's included, as they were told last; those that lapsed within the last hour, too.
+    fn leases(&self) -> Vec<Lease>;
 
     /// This gateway's id, as it stands in views.
     fn gateway(&self) -> &str;

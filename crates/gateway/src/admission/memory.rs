@@ -5,6 +5,7 @@ use std::path::Path;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
+use serde::Serialize;
 use tokio::time::sleep;
 use tracing::{info, warn};
 
@@ -25,13 +26,36 @@ const LOOK: Duration = Duration::from_secs(1);
 
 /// How much memory is used.
 pub(super) struct Memory {
-    limit: MemoryLimit,
+    /// How many bytes may be used; none where that is any number, or not known.
+    max: Option<u64>,
+    resident_at_start: Option<u64>,
     is_short: AtomicBool,
+}
+
+/// How much memory there is, in bytes; null where nobody tells.
+#[derive(Serialize)]
+pub(crate) struct Figures {
+    /// What this process has in memory.
+    resident: Option<u64>,
+    /// What it had before anybody came.
+    resident_at_start: Option<u64>,
+    /// How much may be used, with the kernel's share, before newcomers are turned away.
+    max: Option<u64>,
 }
 
 impl Memory {
     pub(super) fn new(limit: MemoryLimit) -> Self {
-        Self { limit, is_short: AtomicBool::new(false) }
+        let max = match limit {
+            MemoryLimit::Unlimited => None,
+            MemoryLimit::Bytes(bytes) => Some(bytes.get()),
+            MemoryLimit::Share => available().map(|bytes| bytes / 100 * SHARE_PERCENT),
+        };
+        Self { max, resident_at_start: resident(), is_short: AtomicBool::new(false) }
+    }
+
+    pub(super) fn figures(&self) -> Figures {
+        let &Self { max, resident_at_start, .. } = self;
+        Figures { resident: resident(), resident_at_start, max }
     }
 
     /// How many bytes are used, with so many sockets. None where nobody tells.
@@ -63,12 +87,7 @@ impl Memory {
 /// Looks for as long as it is let.
 pub(crate) async fn watch(app: SharedApp) {
     let memory = &app.admission.memory;
-    let max = match memory.limit {
-        MemoryLimit::Unlimited => None,
-        MemoryLimit::Bytes(bytes) => Some(bytes.get()),
-        MemoryLimit::Share => available().map(|bytes| bytes / 100 * SHARE_PERCENT),
-    };
-    let Some(max) = max else { return };
+    let Some(max) = memory.max else { return };
     info!(max, "newcomers are turned away when more memory is used");
     loop {
         // Where nobody tells, nothing is known to be short.

@@ -15,9 +15,9 @@ use markup::escape;
 
 const PAGE: &str = include_str!("html/page.html");
 
-const UPLOT_JS: &str = include_str!("../../assets/uplot-1.6.32/uPlot.iife.min.js");
-const UPLOT_CSS: &str = include_str!("../../assets/uplot-1.6.32/uPlot.min.css");
-const UPLOT_LICENCE: &str = include_str!("../../assets/uplot-1.6.32/LICENSE");
+const UPLOT_JS: &str = include_str!("../../../../assets/uplot-1.6.32/uPlot.iife.min.js");
+const UPLOT_CSS: &str = include_str!("../../../../assets/uplot-1.6.32/uPlot.min.css");
+const UPLOT_LICENCE: &str = include_str!("../../../../assets/uplot-1.6.32/LICENSE");
 
 /// What `page.js` draws from.
 #[derive(Serialize)]

@@ -20,7 +20,9 @@ use record::Record;
 
 use super::bucket::{BUCKETS, bucket_of};
 use super::notice::{Dated, Notice, Order};
-use super::{Claim, EVENT_QUEUE_LEN, Event, Opened, Pulse, Standing, Store, StoreError};
+use super::{
+    Claim, EVENT_QUEUE_LEN, Event, Lease, LeaseState, Opened, Pulse, Standing, Store, StoreError,
+};
 use crate::config::Config;
 
 /// Presence in this process's memory.
@@ -233,6 +235,16 @@ impl Store for EmbeddedStore {
     async fn renew(&self) -> Result<Pulse, StoreError> {
         self.hub.tell_of_gaps();
         Ok(Pulse::default())
+    }
+
+    /// Nobody needs one who lives and dies with the store.
+    fn leases(&self) -> Vec<Lease> {
+        vec![Lease {
+            gateway: self.gateway.to_string(),
+            age: Duration::ZERO,
+            held_for: self.hub.started.elapsed(),
+            state: LeaseState::Good,
+        }]
     }
 
     fn gateway(&self) -> &str {

@@ -28,3 +28,38 @@ pub struct Lapse {
     /// When its users, unless they are back elsewhere, are to be found offline.
     pub due_in: Duration,
 }
+
+/// What is known of a gateway's lease.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Lease {
+    /// The gateway's id.
+    pub gateway: String,
+    /// How long ago it was renewed.
+    pub age: Duration,
+    /// For how long the gateway has had one.
+    pub held_for: Duration,
+    /// What that means.
+    pub state: LeaseState,
+}
+
+/// Whether a gateway renews its lease in time.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum LeaseState {
+    /// It does.
+    Good,
+    /// It should have by now.
+    Late,
+    /// It did not: the gateway is dead, or cut off.
+    Lapsed,
+}
+
+impl LeaseState {
+    /// The word for it.
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::Good => "good",
+            Self::Late => "late",
+            Self::Lapsed => "lapsed",
+        }
+    }
+}

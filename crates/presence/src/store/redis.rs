@@ -40,7 +40,7 @@ pub use tls::{ClientFiles, TlsFiles};
 use super::bucket::bucket_of;
 use super::notice::{Dated, Notice, Order};
 use super::{
-    BATCH_LEN_MAX, Claim, EVENT_QUEUE_LEN, ORDERS_LEN_MAX, Opened, Pulse, Standing, Store,
+    BATCH_LEN_MAX, Claim, EVENT_QUEUE_LEN, Lease, ORDERS_LEN_MAX, Opened, Pulse, Standing, Store,
     StoreError,
 };
 use crate::config::Config;
@@ -242,6 +242,10 @@ impl Store for RedisStore {
 
     fn gateways(&self) -> u32 {
         self.scripts.leases.living()
+    }
+
+    fn leases(&self) -> Vec<Lease> {
+        self.scripts.leases.all()
     }
 
     fn gateway(&self) -> &str {

@@ -10,7 +10,9 @@ use parking_lot::Mutex;
 use presence::store::embedded::EmbeddedHub;
 use presence::store::notice::{Dated, Notice, Order};
 use presence::store::view::View;
-use presence::store::{Cause, Claim, Contribution, Opened, Pulse, Standing, Store, StoreError};
+use presence::store::{
+    Cause, Claim, Contribution, Lease, Opened, Pulse, Standing, Store, StoreError,
+};
 use presence::{Config, Metrics, Presence, Request, Veils};
 use presence_protocol::{Availability, UserId};
 use tokio::time::{Instant, sleep};
@@ -92,6 +94,10 @@ impl Store for Fragile {
     async fn renew(&self) -> Result<Pulse, StoreError> {
         self.check(&[State::Fine, State::Empty])?;
         self.store.renew().await
+    }
+
+    fn leases(&self) -> Vec<Lease> {
+        self.store.leases()
     }
 
     fn gateway(&self) -> &str {

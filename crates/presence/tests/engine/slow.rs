@@ -7,7 +7,7 @@ use std::time::Duration;
 use async_trait::async_trait;
 use parking_lot::Mutex;
 use presence::store::notice::{Dated, Notice, Order};
-use presence::store::{Claim, Pulse, Standing, Store, StoreError};
+use presence::store::{Claim, Lease, Pulse, Standing, Store, StoreError};
 use presence_protocol::UserId;
 use tokio::sync::Notify;
 use tokio::time::{Instant, sleep};
@@ -104,6 +104,10 @@ impl Store for Slow {
 
     fn gateways(&self) -> u32 {
         self.gateways
+    }
+
+    fn leases(&self) -> Vec<Lease> {
+        self.store.leases()
     }
 
     fn gateway(&self) -> &str {

@@ -4,7 +4,7 @@ use std::time::{Duration, Instant};
 
 use presence::Config;
 use presence::store::redis::keys_of;
-use presence::store::{Cause, Lapse, Pulse, Standing};
+use presence::store::{Cause, Lapse, Lease, LeaseState, Pulse, Standing};
 use presence_testkit::{RedisServer, eventually};
 
 use crate::world::{Gateway, Kind, PATIENCE, World, quick, shared_server, slow, user};
@@ -35,6 +35,32 @@ async fn a_gateway_that_does_not_renew_is_found_dead_once() {
     let expected = world.config.ttl + world.config.grace;
     assert!(due.abs_diff(expected) < Duration::from_secs(1), "{due:?}");
     assert_eq!(renew(&living).await.lapsed, [], "it is told once");
+}
+
+#[tokio::test]
+async fn leases_tell_who_lives_until_they_are_given_up() {
+    let world = World::new(Kind::Redis, slow());
+    let (living, dying) = (world.gateway("living").await, world.gateway("dying").await);
+    renew(&dying).await;
+    renew(&living).await;
+    let lease_of = |name: &str| -> Option<Lease> {
+        living.store().leases().into_iter().find(|lease| lease.gateway == name)
+    };
+    for name in ["living", "dying"] {
+        let lease = lease_of(name).expect("it has one");
+        assert_eq!(lease.state, LeaseState::Good, "{lease:?}");
+        assert!(lease.age < world.config.lease() && lease.held_for < PATIENCE, "{lease:?}");
+    }
+    let lapsed = eventually("its lease lapses", PATIENCE, async || {
+        renew(&living).await;
+        lease_of("dying").filter(|lease| lease.state == LeaseState::Lapsed)
+    })
+    .await;
+    assert!(lapsed.age > world.config.lease() && lapsed.held_for >= lapsed.age, "{lapsed:?}");
+    assert_eq!(lease_of("living").expect("it has one").state, LeaseState::Good);
+    dying.store().release().await.expect("it is given up");
+    renew(&living).await;
+    assert_eq!(lease_of("dying"), None);
 }
 
 #[tokio::test]

@@ -18,7 +18,7 @@ use super::RedisOptions;
 use super::reach::REMEMBER;
 use super::scripts::{decode, run};
 use crate::config::Config;
-use crate::store::{Lapse, Pulse, StoreError};
+use crate::store::{Lapse, Lease, LeaseState, Pulse, StoreError};
 
 /// How long a renewal may take.
 const RENEWAL_TIMEOUT: Duration = Duration::from_secs(1);
@@ -61,7 +61,7 @@ pub(super) struct Leases {
 struct State {
     known: Known,
     /// The others' leases, by gateway.
-    leases: HashMap<String, Lease>,
+    leases: HashMap<String, Renewed>,
     /// Gateways that had a lease before the store lost everything, and have none since; until when their users may live.
     missing: HashMap<String, Instant>,
     /// When (ms, by the store's clock) this gateway came.
@@ -70,7 +70,7 @@ struct State {
 
 /// When (ms, by the store's clock) a lease was renewed last, and since when it is.
 #[derive(Debug, Clone, Copy)]
-struct Lease {
+struct Renewed {
     renewed_ms: u64,
     since_ms: u64,
 }
@@ -154,6 +154,34 @@ impl Leases {
         self.state.lock().known.living.max(1)
     }
 
+    /// All leases, this gateway's first. The others' are judged as of when they were told: while the store is away nobody can
+    /// renew.
+    pub(super) fn all(&self) -> Vec<Lease> {
+        let state = self.state.lock();
+        let now_ms = state.known.store_now_ms();
+        let told_ms = state.known.clock.map_or(0, |(ms, _)| ms);
+        let own = Renewed { renewed_ms: told_ms, since_ms: state.came_ms.unwrap_or(told_ms) };
+        let others = state.leases.iter().map(|(gateway, lease)| (gateway, lease, told_ms));
+        let all = [(&self.gateway, &own, now_ms)].into_iter().chain(others);
+        all.map(|(gateway, lease, judged_ms)| Lease {
+            gateway: gateway.clone(),
+            age: lease.age(now_ms),
+            held_for: Duration::from_millis(now_ms.saturating_sub(lease.since_ms)),
+            state: self.judge(lease.age(judged_ms)),
+        })
+        .collect()
+    }
+
+    fn judge(&self, age: Duration) -> LeaseState {
+        if age > self.good_for {
+            LeaseState::Lapsed
+        } else if age > self.late_after {
+            LeaseState::Late
+        } else {
+            LeaseState::Good
+        }
+    }
+
     /// What the scripts are told of it.
     pub(super) fn known(&self) -> Known {
         self.state.lock().known.clone()
@@ -162,8 +190,8 @@ impl Leases {
     /// `began`: when the renewal was sent. This process may have been stopped since.
     fn note(&self, renewal: Renewal, began: Instant) -> Pulse {
         let Renewal { now_ms, born_us, was_good, away, leases } = renewal;
-        let lease = |(gateway, renewed_ms, since_ms)| (gateway, Lease { renewed_ms, since_ms });
-        let leases: HashMap<String, Lease> = leases.into_iter().map(lease).collect();
+        let lease = |(gateway, renewed_ms, since_ms)| (gateway, Renewed { renewed_ms, since_ms });
+        let leases: HashMap<String, Renewed> = leases.into_iter().map(lease).collect();
         let mut state = self.state.lock();
         let is_first = state.came_ms.is_none();
         let came_ms = *state.came_ms.get_or_insert(now_ms);
@@ -206,7 +234,7 @@ impl Leases {
     }
 
     /// Whether any gateway shows that the store has been there for a while.
-    fn has_long_been_served(&self, leases: &HashMap<String, Lease>, now_ms: u64) -> bool {
+    fn has_long_been_served(&self, leases: &HashMap<String, Renewed>, now_ms: u64) -> bool {
         let long_since = now_ms.saturating_sub(millis(DOUBT_TIME));
         leases
             .values()
@@ -216,12 +244,12 @@ impl Leases {
     fn newly_lapsed(
         &self,
         before: &State,
-        leases: &HashMap<String, Lease>,
+        leases: &HashMap<String, Renewed>,
         now_ms: u64,
     ) -> Vec<Lapse> {
         let before_ms = before.known.clock.map_or(0, |(before_ms, _)| before_ms);
-        let lapse = |(gateway, lease): (&String, &Lease)| {
-            let is_same = |told: &&Lease| told.renewed_ms == lease.renewed_ms;
+        let lapse = |(gateway, lease): (&String, &Renewed)| {
+            let is_same = |told: &&Renewed| told.renewed_ms == lease.renewed_ms;
             let told = before.leases.get(gateway).filter(is_same);
             let told = told.is_some_and(|told| told.age(before_ms) > self.good_for);
             let due_in = self.due_after.saturating_sub(lease.age(now_ms));
@@ -232,7 +260,7 @@ impl Leases {
     }
 }
 
-impl Lease {
+impl Renewed {
     fn age(&self, now_ms: u64) -> Duration {
         Duration::from_millis(now_ms.saturating_sub(self.renewed_ms))
     }
@@ -240,9 +268,14 @@ impl Lease {
 
 impl State {
     /// Who had a lease in a store that has lost everything since, may have yet to find out.
-    fn note_missing(&mut self, born_us: u64, leases: &HashMap<String, Lease>, due_after: Duration) {
+    fn note_missing(
+        &mut self,
+        born_us: u64,
+        leases: &HashMap<String, Renewed>,
+        due_after: Duration,
+    ) {
         if let Some((ms, at)) = self.known.clock.filter(|_| born_us > self.known.born_us) {
-            let until = |lease: &Lease| at + due_after.saturating_sub(lease.age(ms));
+            let until = |lease: &Renewed| at + due_after.saturating_sub(lease.age(ms));
             let had = self.leases.iter().map(|(gateway, lease)| (gateway.clone(), until(lease)));
             self.missing.extend(had);
         }
@@ -292,7 +325,7 @@ mod tests {
 
     #[test]
     fn a_gateway_that_was_missing_is_waited_for_until_it_has_asserted_its_users() {
-        let lease = Lease { renewed_ms: 900, since_ms: 0 };
+        let lease = Renewed { renewed_ms: 900, since_ms: 0 };
         let leases = HashMap::from([("g2".to_owned(), lease)]);
         let before = Known { clock: Some((1000, Instant::now())), ..Known::default() };
         let mut state = State { known: before, leases: leases.clone(), ..State::default() };

@@ -1,0 +1,201 @@
+// The page: asks the gateway once a second, and shows what it told.
+
+import { measures } from "./charts.js";
+import { byId, element, write } from "./dom.js";
+import { place } from "./drawing.js";
+import { showFigures } from "./figures.js";
+import { judge } from "./health.js";
+import { History } from "./history.js";
+import { clock, time } from "./words.js";
+
+const ASK_MS = 1_000;
+const PATIENCE_MS = 3_000;
+
+/** A gateway that did not answer for so long makes way for one that does. */
+const GONE_MS = 5_000;
+
+/** For who wants nothing to move, the charts are drawn this rarely. */
+const STILL_MS = 10_000;
+const still = matchMedia("(prefers-reduced-motion: reduce)");
+
+const form = byId("key"); // there where a key is needed
+const charts = place(byId("charts"));
+
+// Behind one address there may be many gateways, and each answers for itself.
+const histories = new Map();
+let shown = null; // the gateway, of these
+let trouble = null; // why the last question was not answered, and since when questions are not
+let drawnAt = 0; // when the charts were
+
+// ---- Asking.
+
+let key = form && kept(() => sessionStorage).getItem("presence-key");
+let isPaused = false;
+
+async function ask() {
+  const asker = key;
+  try {
+    const answer = await fetch("v1/stats", {
+      headers: form ? { authorization: `Bearer ${key}` } : {},
+      cache: "no-store",
+      signal: AbortSignal.timeout(PATIENCE_MS),
+    });
+    if (answer.status === 401 && form)
+      return lock("This gateway does not know that key. It is one of those in its setting api_key.");
+    if (!answer.ok) throw new Error(`It answers with HTTP ${answer.status}.`);
+    const stats = await answer.json();
+    if (key === asker) learn(stats); // else the key was forgotten meanwhile
+  } catch (error) {
+    const why = error.name === "Error" ? error.message : "It is gone, or the way to it is.";
+    trouble = { since: trouble?.since ?? Date.now(), why };
+  }
+  if (key === asker) render();
+}
+
+function learn(stats) {
+  trouble = null;
+  if (!histories.has(stats.gateway)) histories.set(stats.gateway, new History(measures));
+  histories.get(stats.gateway).add(stats, Date.now());
+  const isGone = !shown || Date.now() - histories.get(shown).now.at > GONE_MS;
+  if (isGone) shown = stats.gateway;
+}
+
+async function askForEver() {
+  for (;;) {
+    const asked = performance.now();
+    if (!isPaused && (key || !form)) await ask().catch(fail);
+    await new Promise((done) => setTimeout(done, Math.max(100, ASK_MS - (performance.now() - asked))));
+  }
+}
+
+/** Nothing here should, but then what is shown would be old and look new. */
+function fail(error) {
+  reportError(error);
+  say("no answer", "This page has failed: load it again.", []);
+}
+
+// ---- The key.
+
+function lock(why = "") {
+  key = null;
+  kept(() => sessionStorage).removeItem("presence-key");
+  histories.clear();
+  shown = trouble = null;
+  drawnAt = 0;
+  byId("told").hidden = byId("forget").hidden = true;
+  form.hidden = false;
+  say("locked", "Locked.", []);
+  write(byId("refusal"), why);
+  form.elements.key.focus();
+}
+
+function unlock(event) {
+  event.preventDefault();
+  const given = form.elements.key.value.trim();
+  // Nothing else can be in a header.
+  if (!/^[\x20-\x7e]+$/.test(given))
+    return write(byId("refusal"), "A key has letters, digits and signs of ASCII only.");
+  key = given;
+  kept(() => sessionStorage).setItem("presence-key", key);
+  form.reset();
+  form.hidden = true;
+  byId("forget").hidden = false;
+  say("waiting", "Asking the gateway…", []);
+}
+
+/** A browser may keep nothing for a page, and says so by throwing. */
+function kept(storage) {
+  try {
+    return storage();
+  } catch {
+    return { getItem: () => null, setItem() {}, removeItem() {} };
+  }
+}
+
+// ---- Showing.
+
+function render() {
+  const history = histories.get(shown);
+  const { state, headline, reasons } = verdict(history);
+  say(state, headline, reasons);
+  if (!history || document.hidden) return;
+  byId("told").hidden = false;
+  byId("told").classList.toggle("stale", trouble !== null || isPaused);
+  about(history.now.stats);
+  showFigures(history);
+  charts.tell(history);
+  if (!still.matches || Date.now() - drawnAt >= STILL_MS) {
+    drawnAt = Date.now();
+    charts.draw();
+  }
+}
+
+function verdict(history) {
+  if (isPaused) return { state: "waiting", headline: "Paused.", reasons: [] };
+  if (!trouble) return judge(history);
+  const detail = history ? `${trouble.why} What is below is what it told last.` : trouble.why;
+  return { state: "no answer", headline: `No answer since ${clock(trouble.since)}.`, reasons: [{ detail }] };
+}
+
+const SIGNS = { healthy: "✓", degraded: "!", "not ready": "✕", "no answer": "?", locked: "", waiting: "" };
+
+/** The one look. Only the headline is read out, and only when it is another. */
+function say(state, headline, reasons) {
+  byId("state").dataset.state = state;
+  write(byId("sign"), SIGNS[state]);
+  write(byId("headline"), headline);
+  const list = byId("reasons");
+  while (list.children.length > reasons.length) list.lastElementChild.remove();
+  reasons.forEach(({ detail }, index) =>
+    write(list.children[index] ?? list.appendChild(element("li")), detail),
+  );
+  document.title = `${SIGNS[state]} ${state} · presence gateway`.trim();
+}
+
+function about({ gateway, up_ms: upMs, settings }) {
+  const store = settings.store === "embedded" ? "a store of its own" : settings.store;
+  write(
+    byId("about"),
+    `Gateway ${gateway}, up for ${time(Math.floor(upMs / 1000))}, on ${store}. Heartbeat ${settings.heartbeat}, TTL ${settings.ttl}, grace ${settings.grace}.`,
+  );
+  const choice = byId("choice");
+  if (choice.options.length !== histories.size)
+    choice.replaceChildren(...[...histories.keys()].map((id) => new Option(id)));
+  choice.value = shown;
+  choice.parentElement.hidden = histories.size < 2;
+}
+
+// ---- What the controls do.
+
+const theme = byId("theme");
+theme.value = kept(() => localStorage).getItem("presence-theme") ?? "auto";
+theme.onchange = () => {
+  kept(() => localStorage).setItem("presence-theme", theme.value);
+  colour();
+};
+
+function colour() {
+  document.documentElement.style.colorScheme = theme.value === "auto" ? "light dark" : theme.value;
+  charts.redraw();
+}
+
+byId("pause").onclick = ({ target }) => {
+  isPaused = !isPaused;
+  target.ariaPressed = String(isPaused);
+  if (shown) render();
+};
+byId("choice").onchange = ({ target }) => {
+  shown = target.value;
+  drawnAt = 0;
+  render();
+};
+if (form) {
+  form.onsubmit = unlock;
+  byId("forget").onclick = () => lock();
+  byId("forget").hidden = !key;
+  if (!key) lock();
+}
+matchMedia("(prefers-color-scheme: dark)").onchange = colour;
+document.onvisibilitychange = () => shown && render();
+colour();
+askForEver();
