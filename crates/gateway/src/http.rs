@@ -2,6 +2,7 @@
 
 mod api;
 mod demo;
+mod pages;
 mod users;
 
 use axum::Router;
@@ -28,7 +29,7 @@ pub(crate) fn router(app: SharedApp) -> Router {
         router = router.merge(backend(app.clone()));
     }
     if app.settings.dev {
-        router = router.route("/", get(demo::page));
+        router = router.merge(demo::routes());
     }
     router.with_state(app)
 }

@@ -37,6 +37,8 @@ mod callback;
 mod churn;
 #[path = "integration/closes.rs"]
 mod closes;
+#[path = "integration/demo.rs"]
+mod demo;
 #[path = "integration/devices.rs"]
 mod devices;
 #[path = "integration/drain.rs"]
