@@ -62,9 +62,6 @@ test("a hidden page stays online for three TTLs, though its timers hardly run, a
   await until("bo is seen online", sees(presence, "bo", "online"));
   offlineAt.length = 0;
 
-  // Playwright has every page believe that it is in front.
-  const session = await context.newCDPSession(hidden);
-  await session.send("Emulation.setFocusEmulationEnabled", { enabled: false });
   const front = await context.newPage();
   await front.bringToFront();
   await until("the page is hidden", () => hidden.evaluate(() => document.hidden));

@@ -51,7 +51,8 @@ class Chromium {
   }
 
   async connect() {
-    this.browser = await chromium.connectOverCDP(await this.#endpoint());
+    this.browser = await chromium.connectOverCDP(await this.#endpoint(), { noDefaults: true });
+    // As a person's: of its tabs one is in front, and the others are hidden.
     [this.context] = this.browser.contexts();
   }
 

@@ -36,9 +36,9 @@ export class DemoPage {
     return this.page.evaluate(() => actedAt);
   }
 
-  /** What was seen to happen, of the list of things to try. */
-  stepsDone() {
-    return this.page.locator(".steps .done").count();
+  /** What was not seen to happen yet, of the list of things to try. */
+  stepsToDo() {
+    return this.page.locator(".steps li:not(.done)").allTextContents();
   }
 }
 
@@ -64,6 +64,11 @@ class Card {
   async shows(selector, text) {
     const place = this.region.locator(selector);
     await until(`${selector} shows ${text}`, async () => (await place.textContent()).includes(text));
+  }
+
+  async saysNoMore(selector, text) {
+    const place = this.region.locator(selector);
+    await until(`${selector} says no more ${text}`, async () => !(await place.textContent()).includes(text));
   }
 
   isSignedIn() {

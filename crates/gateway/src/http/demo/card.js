@@ -67,22 +67,25 @@ export class Card {
     };
   }
 
-  pushed(state) {
-    tick(state);
+  pushed(state, cause) {
+    tick(state, cause);
   }
 
   ring() {
     if (!isStill.matches) this.find(".dot").animate(RING, 1_000);
   }
 
-  log(text, detail = "", kind = "told") {
+  /** The detail may be a promise. */
+  async log(text, detail = "", kind = "told") {
     const entry = document.createElement("li");
     entry.className = kind;
     entry.append(text);
-    if (detail) entry.appendChild(document.createElement("small")).append(detail);
+    const small = document.createElement("small");
+    if (detail) entry.append(small);
     const list = this.find(".log");
     list.prepend(entry);
     if (list.children.length > LOG_MAX) list.lastElementChild.remove();
+    small.append(await detail);
   }
 
   render() {

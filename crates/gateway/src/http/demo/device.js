@@ -168,7 +168,7 @@ export class Device {
     Object.assign(times, { heartbeat_ms, ttl_ms, grace_ms });
     this.isConnecting = false;
     this.#failures = 0;
-    this.card.log("welcome", scene.causeOf(this.user));
+    this.card.log("welcome", scene.causeOf(this.user).then(({ told }) => told));
     if (this.phase === "lost" && now() < scene.endOf(this).graceEnd) {
       scene.tellComeback(this.user, this.since, "grace");
     }
@@ -183,8 +183,9 @@ export class Device {
   #pushed(states) {
     for (const state of states) {
       scene.notePush(state.user);
-      this.#learn(state, scene.causeOf(state.user, state.state === "offline"));
-      this.card.pushed(state);
+      const cause = scene.causeOf(state.user, { isLoss: state.state === "offline" });
+      this.#learn(state, cause.then(({ told }) => told));
+      cause.then(({ what }) => this.card.pushed(state, what));
     }
   }
 

@@ -21,8 +21,12 @@ export const devices = new Set();
 /** By window: `{ user, phase, since }` of each of its devices. */
 const elsewhere = new Map();
 
-/** By user: what one of the user's devices did last. */
+/** By user: what the user's devices did lately, the last at the end. */
 const acts = new Map();
+const ACTS_MAX = 20;
+
+/** The channel is slower than the gateway: whoever asks why something was pushed waits for it. */
+const CHANNEL_MS = 100;
 
 /** By user: when this window was last pushed something about the user. */
 const pushes = new Map();
@@ -35,10 +39,12 @@ channel.postMessage({ whoIsThere: true });
 
 function take({ window, list, act, comeback, whoIsThere }) {
   if (list) elsewhere.set(window, list);
-  if (act) acts.set(act.user, act);
+  if (act) acts.set(act.user, [...actsOf(act.user), act].slice(-ACTS_MAX));
   if (comeback) expectSilence(comeback);
   if (whoIsThere) tellDevices();
 }
+
+const actsOf = (user) => acts.get(user) ?? [];
 
 function tell(what) {
   channel.postMessage(what);
@@ -70,23 +76,27 @@ function expectSilence(comeback) {
   const { user, lostAt, at } = comeback;
   const look = () => {
     const wasPushed = pushes.get(user) > lostAt;
-    const actedSince = acts.get(user)?.at > at;
+    const actedSince = actsOf(user).at(-1)?.at > at;
     if (!wasPushed && !actedSince) silenceListeners.forEach((listener) => listener(comeback));
   };
   setTimeout(look, times.grace_ms + 300);
 }
 
-/** What a push about a user is due to, as far as can be known, and how long it took. */
-export function causeOf(user, isOffline) {
-  const act = acts.get(user);
-  const took = now() - act?.at;
-  if (!(took < times.ttl_ms + times.grace_ms + 5_000)) return "by another page or client";
-  const told = `${milliseconds(took)} after ${user} ${act.what}`;
-  const more = took - act.held?.ms;
-  return isOffline && more >= 0 ? `${told}: ${act.held.name}, and ${milliseconds(more)}` : told;
+/**
+ * What the user did that a push or an answer is due to, as far as can be known, and a sentence with the
+ * time that it took.
+ */
+export async function causeOf(user, { isLoss = false } = {}) {
+  const at = now();
+  await new Promise((resolve) => setTimeout(resolve, CHANNEL_MS));
+  const act = actsOf(user).findLast((act) => act.at <= at);
+  const tookMs = at - act?.at;
+  if (!(tookMs < times.ttl_ms + times.grace_ms + 5_000)) return { told: "by another page or client" };
+  const told = `${milliseconds(tookMs)} after ${user} ${act.what}`;
+  const moreMs = tookMs - act.held?.ms;
+  if (!isLoss || !(moreMs >= 0)) return { what: act.what, told };
+  return { what: act.what, told: `${told}: ${act.held.name}, and ${milliseconds(moreMs)}` };
 }
-
-export const lastAct = (user) => acts.get(user)?.what;
 
 const devicesOf = (user) =>
   [...devices, ...[...elsewhere.values()].flat()].filter((device) => device.user === user);

@@ -1,5 +1,4 @@
 /** The list of things to try: ticks off what was seen to happen. */
-import { lastAct } from "./scene.js";
 
 export function done(step) {
   const item = document.querySelector(`[data-step=${step}]`);
@@ -8,8 +7,8 @@ export function done(step) {
   item.querySelector(".unseen").textContent = "done: ";
 }
 
-/** A state was pushed, some time after what its user did last. */
-export function tick({ user, state }) {
+/** A state was pushed, because of what its user did. */
+export function tick({ state }, cause) {
   const step = {
     "online: signed in": "join",
     "offline: dropped the socket": "drop",
@@ -17,6 +16,6 @@ export function tick({ user, state }) {
     "offline: signed out": "bye",
     "offline: chose invisible": "invisible",
     "online: dropped the socket": "any",
-  }[`${state}: ${lastAct(user)}`];
+  }[`${state}: ${cause}`];
   if (step) done(step);
 }
