@@ -41,7 +41,7 @@ addEventListener("pageshow", ({ persisted }) => {
 
 const endpoint = new URL("ws", location.href);
 endpoint.protocol = endpoint.protocol.replace("http", "ws");
-document.getElementById("wscat").textContent = `npx wscat -c ${endpoint.href} -s presence.v1.json`;
+document.getElementById("wscat").textContent = `npx -y wscat -c ${endpoint.href} -s presence.v1.json`;
 addButton.onclick = addDevice;
 setInterval(renderClocks, CLOCK_MS);
 
