@@ -5,7 +5,7 @@ CARGO ?= cargo
 ARGS ?=
 
 .DEFAULT_GOAL := help
-.PHONY: help run test bench fuzz leak autobahn audit setup lint cargo-test client-test
+.PHONY: help run test bench fuzz leak browser autobahn audit setup lint cargo-test client-test browser-test
 
 help: ## List the commands
 	@grep -hE '^[a-z]+:.*## ' $(MAKEFILE_LIST) | awk -F ':.*## ' '{ printf "make %-8s %s\n", $$1, $$2 }'
@@ -13,7 +13,7 @@ help: ## List the commands
 run: ## Build and start a gateway with its demo page, on this machine alone
 	$(CARGO) run --release --locked --package presence-gateway --bin presence-gateway -- --dev $(ARGS)
 
-test: setup lint cargo-test client-test ## Check the format, the lints and every test
+test: setup lint cargo-test client-test browser-test ## Check the format, the lints and every test
 
 # Each crate has one bench, and ARGS chooses among them, as in: make bench ARGS=wheel
 bench: ## Measure the codec and the engine's own work
@@ -28,6 +28,9 @@ fuzz: ## Try the readers of bytes with many random inputs, as in: make fuzz CASE
 leak: CONNECTS ?= 200000
 leak: ## Connect and disconnect many times, and see that memory does not grow
 	LEAK_CONNECTS=$(CONNECTS) $(CARGO) test --locked --package presence-gateway --test leak -- --nocapture
+
+browser: client-test ## Hide a page for eight minutes and stop a browser for one, with the default times
+	$(MAKE) browser-test LONG=1
 
 autobahn: ## Run the Autobahn test suite against the gateway's socket code
 	@scripts/autobahn
@@ -52,8 +55,12 @@ cargo-test:
 # The clients in other languages, against the gateway program that cargo-test has built, and what the dashboard makes of
 # figures. Only they are told where the program is: a gateway refuses to start with a variable of its prefix that it does
 # not know.
-client-test: export PRESENCE_GATEWAY ?= $(abspath $(or $(CARGO_TARGET_DIR),target))/debug/presence-gateway
+client-test browser-test: export PRESENCE_GATEWAY ?= $(abspath $(or $(CARGO_TARGET_DIR),target))/debug/presence-gateway
 client-test:
 	cd clients/typescript && npm ci --no-audit --no-fund && npm test
 	node --test crates/gateway/tests/dashboard/health.test.mjs
 	python3 -m unittest discover --start-directory examples/python
+
+# After client-test, whose packages it needs. LONG=1 takes ten minutes more.
+browser-test:
+	cd clients/browser && npm ci --no-audit --no-fund && npm test

@@ -15,7 +15,7 @@ use presence_protocol::Format;
 use tokio::net::TcpListener;
 use tokio_tungstenite::tungstenite::handshake::server::create_response_with_body;
 
-use crate::connection;
+use crate::connection::{self, Wire};
 use crate::socket::Socket;
 use crate::upgrade;
 
@@ -38,7 +38,8 @@ async fn accept(mut request: Request) -> Response {
             let on_upgrade = hyper::upgrade::on(&mut request);
             tokio::spawn(async move {
                 // The notation means nothing here: what came as text goes back as text.
-                if let Some(wire) = upgrade::wire(on_upgrade, Format::Json).await {
+                if let Some((socket, read_ahead)) = upgrade::socket(on_upgrade).await {
+                    let wire = Wire::new(socket, &read_ahead, Format::Json);
                     connection::echo::run(wire).await;
                 }
             });

@@ -33,7 +33,7 @@ pub(crate) fn router(app: SharedApp) -> Router {
         router = router.route("/v1/stats", get(stats::stats)).merge(dashboard::routes(&app));
     }
     if app.settings.dev {
-        router = router.route("/", get(demo::page));
+        router = router.merge(demo::routes());
     }
     router.with_state(app)
 }

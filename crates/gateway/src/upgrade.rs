@@ -3,6 +3,8 @@
 //! The socket goes on in a task of its own, so that the HTTP connection and the handshake, which are larger than all
 //! that a silent session needs, are given back before the first frame.
 
+use std::future::{self, Future};
+use std::io;
 use std::sync::Arc;
 
 use axum::Extension;
@@ -12,11 +14,12 @@ use axum::http::{HeaderMap, HeaderValue, StatusCode, header};
 use axum::response::{IntoResponse, Response};
 use hyper::upgrade::{OnUpgrade, Parts};
 use hyper_util::rt::TokioIo;
-use presence_protocol::{Format, Negotiated, negotiate};
+use presence_protocol::{Negotiated, negotiate};
+use tokio_tungstenite::tungstenite::Bytes;
 use tokio_tungstenite::tungstenite::handshake::server::create_response_with_body;
 use tracing::debug;
 
-use crate::admission::{Handshake, Seat, refuse};
+use crate::admission::{Handshake, refuse};
 use crate::app::SharedApp;
 use crate::auth::{AuthError, Identity, PEER_MESSAGE};
 use crate::connection::{self, Newcomer, Wire};
@@ -30,8 +33,21 @@ const SEND_BEARER: &str = "send the token as 'Authorization: Bearer <token>'\n";
 pub(crate) async fn upgrade(
     State(app): State<SharedApp>,
     Extension(handshake): Extension<Arc<Handshake>>,
-    mut request: Request,
+    request: Request,
 ) -> Response {
+    upgrade_through(app, handshake, request, |socket| future::ready(Ok(socket))).await
+}
+
+/// The same, where the session gets what `lead` makes of the socket.
+pub(crate) async fn upgrade_through<L>(
+    app: SharedApp,
+    handshake: Arc<Handshake>,
+    mut request: Request,
+    lead: impl FnOnce(Socket) -> L + Send + 'static,
+) -> Response
+where
+    L: Future<Output = io::Result<Socket>> + Send + 'static,
+{
     let address = handshake.client(request.headers());
     let seat = match handshake.seat(address, request.headers()) {
         Ok(seat) => seat,
@@ -51,7 +67,17 @@ pub(crate) async fn upgrade(
     };
     let on_upgrade = hyper::upgrade::on(&mut request);
     let newcomer = Box::new(Newcomer { identity, address, handshake });
-    tokio::spawn(start(seat, on_upgrade, negotiated.format, newcomer));
+    let format = negotiated.format;
+    tokio::spawn(async move {
+        let Some((socket, read_ahead)) = socket(on_upgrade).await else { return };
+        match lead(socket).await {
+            Ok(socket) => {
+                let wire = Wire::new(socket, &read_ahead, format);
+                tokio::spawn(connection::run(wire, seat, newcomer));
+            }
+            Err(error) => debug!(%error, "a socket leads nowhere"),
+        }
+    });
     accept(response, &negotiated)
 }
 
@@ -63,21 +89,15 @@ fn accept(mut response: Response, negotiated: &Negotiated) -> Response {
     response
 }
 
-async fn start(seat: Seat, on_upgrade: OnUpgrade, format: Format, newcomer: Box<Newcomer>) {
-    if let Some(wire) = wire(on_upgrade, format).await {
-        tokio::spawn(connection::run(wire, seat, newcomer));
-    }
-}
-
-/// The socket as a WebSocket, once the answer to the request has left.
-pub(crate) async fn wire(on_upgrade: OnUpgrade, format: Format) -> Option<Wire> {
+/// The socket, and what was read of it already, once the answer to the request has left.
+pub(crate) async fn socket(on_upgrade: OnUpgrade) -> Option<(Socket, Bytes)> {
     let upgraded = on_upgrade.await;
     let upgraded = upgraded.inspect_err(|error| debug!(%error, "a client left in the handshake"));
     let Ok(Parts { io, read_buf, .. }) = upgraded.ok()?.downcast::<TokioIo<Socket>>() else {
         debug!("an upgraded connection is none of ours");
         return None;
     };
-    Some(Wire::new(io.into_inner(), &read_buf, format))
+    Some((io.into_inner(), read_buf))
 }
 
 /// All sub-protocols that the client offers.

@@ -39,6 +39,8 @@ mod churn;
 mod closes;
 #[path = "integration/dashboard.rs"]
 mod dashboard;
+#[path = "integration/demo.rs"]
+mod demo;
 #[path = "integration/devices.rs"]
 mod devices;
 #[path = "integration/drain.rs"]

@@ -1,16 +1,25 @@
-//! The demo page of development mode: one file, in the binary, with no build step.
+//! The demo page of development mode, and the lines of its devices.
 
-use axum::http::header;
-use axum::response::{Html, IntoResponse};
+mod line;
 
-const PAGE: &str = include_str!("demo.html");
+use axum::routing::{get, put};
+use axum::{Extension, Router};
 
-/// Only this page's own script and style run, and they talk to nobody but this gateway.
-const CONTENT_SECURITY_POLICY: &str = "default-src 'none'; script-src 'unsafe-inline'; \
-     style-src 'unsafe-inline'; connect-src 'self'; base-uri 'none'; form-action 'none'; \
-     frame-ancestors 'none'";
+use super::pages::{css, html, js};
+use crate::app::SharedApp;
+use line::Lines;
 
-/// `GET /`
-pub(crate) async fn page() -> impl IntoResponse {
-    ([(header::CONTENT_SECURITY_POLICY, CONTENT_SECURITY_POLICY)], Html(PAGE))
+/// `GET /` and what is under `/demo`.
+pub(super) fn routes() -> Router<SharedApp> {
+    Router::new()
+        .route("/", get(html(include_str!("demo/index.html"))))
+        .route("/demo/style.css", get(css(include_str!("demo/style.css"))))
+        .route("/demo/page.js", get(js(include_str!("demo/page.js"))))
+        .route("/demo/card.js", get(js(include_str!("demo/card.js"))))
+        .route("/demo/device.js", get(js(include_str!("demo/device.js"))))
+        .route("/demo/steps.js", get(js(include_str!("demo/steps.js"))))
+        .route("/demo/scene.js", get(js(include_str!("demo/scene.js"))))
+        .route("/demo/lines/{line}", get(line::upgrade))
+        .route("/demo/lines/{line}/cut", put(line::cut).delete(line::mend))
+        .layer(Extension(Lines::default()))
 }

@@ -1,4 +1,4 @@
-//! HTTP beside the socket: health, metrics, the calls for the backend and the demo page.
+//! HTTP beside the socket: health, metrics, and the calls for the backend.
 
 use presence_protocol::Format;
 use serde_json::{Value, json};
@@ -145,14 +145,4 @@ async fn a_bad_body_is_refused_with_what_would_be_right() {
     let key = format!("authorization: Bearer {}", crate::house::API_KEY);
     let answer = http.send("POST /v1/presence/query", &[key], r#"{"users":["b"]}"#).await;
     assert_eq!(answer.status, 415, "{answer:?}");
-}
-
-#[tokio::test]
-async fn the_demo_page_is_served_in_development_mode_only() {
-    let production = gateway(&[OPEN]).await;
-    assert_eq!(http::get(production.here(), "/").await.status, 404);
-    let development = gateway(&["--dev"]).await;
-    let answer = http::get(development.here(), "/").await;
-    assert_eq!(answer.status, 200);
-    assert!(answer.head.contains("text/html") && answer.head.contains("content-security-policy"));
 }

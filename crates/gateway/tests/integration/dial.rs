@@ -18,7 +18,7 @@ pub(crate) struct Dial {
     format: Format,
     subprotocol: Option<String>,
     authorization: Option<String>,
-    query: String,
+    path: String,
     receive_buffer: Option<u32>,
 }
 
@@ -30,7 +30,7 @@ impl Dial {
             format: Format::Json,
             subprotocol: None,
             authorization: None,
-            query: String::new(),
+            path: "/ws".to_owned(),
             receive_buffer: None,
         };
         dial.format(Format::Json)
@@ -50,9 +50,9 @@ impl Dial {
         Self { authorization: Some(format!("Bearer {token}")), ..self }
     }
 
-    /// Puts this behind the `?` of the URL.
-    pub(crate) fn query(self, query: &str) -> Self {
-        Self { query: format!("?{query}"), ..self }
+    /// Asks for this, instead of `/ws`.
+    pub(crate) fn path(self, path: &str) -> Self {
+        Self { path: path.to_owned(), ..self }
     }
 
     pub(crate) fn receive_buffer(self, bytes: u32) -> Self {
@@ -71,9 +71,8 @@ impl Dial {
         }
         let stream = socket.connect(self.addr).await.expect("the gateway accepts");
         stream.set_nodelay(true).expect("no delay");
-        let mut request = format!("ws://{}/ws{}", self.addr, self.query)
-            .into_client_request()
-            .expect("a request");
+        let mut request =
+            format!("ws://{}{}", self.addr, self.path).into_client_request().expect("a request");
         for (name, value) in
             [(SEC_WEBSOCKET_PROTOCOL, &self.subprotocol), (AUTHORIZATION, &self.authorization)]
         {

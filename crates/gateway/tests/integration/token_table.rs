@@ -136,7 +136,7 @@ async fn a_token_in_the_url_is_not_read_and_not_logged() {
     let process = gateway(&keys).await;
     let rows: Vec<Row> = serde_json::from_str(&read("table.json")).expect("a table");
     let good = &rows.iter().find(|row| row.user.is_some()).expect("a good one").token;
-    let mut client = Dial::new(process.addr).query(&format!("token={good}")).open().await;
+    let mut client = Dial::new(process.addr).path(&format!("/ws?token={good}")).open().await;
     client.send(&ClientMessage::Hello(Hello::default()));
     client.expect_close(4002).await;
     get(process.addr, &format!("/v1/presence/x?access_token={good}")).await;

@@ -1,0 +1,124 @@
+/**
+ * What the page knows beyond one device: who did what last, which devices there are in all windows of
+ * this browser, and the gateway's times.
+ *
+ * Windows tell each other over a channel. The gateway cannot do that: it tells a watcher nothing at all
+ * while a loss is held back, which is just what the page is to show.
+ */
+
+/** In ms, the same in all windows of this machine. */
+export const now = () => performance.timeOrigin + performance.now();
+
+export const milliseconds = (duration) => `${Math.round(duration).toLocaleString("en")} ms`;
+export const seconds = (duration) => `${+(duration / 1000).toFixed(2)} s`;
+
+/** The gateway's; until a welcome tells them, its defaults. */
+export const times = { heartbeat_ms: 10_000, ttl_ms: 30_000, grace_ms: 3_000 };
+
+/** The devices of this window. */
+export const devices = new Set();
+
+/** By window: `{ user, phase, since }` of each of its devices. */
+const elsewhere = new Map();
+
+/** By user: what the user's devices did lately, the last at the end. */
+const acts = new Map();
+const ACTS_MAX = 20;
+
+/** The channel is slower than the gateway: whoever asks why something was pushed waits for it. */
+const CHANNEL_MS = 100;
+
+/** By user: when this window was last pushed something about the user. */
+const pushes = new Map();
+
+const silenceListeners = new Set();
+const me = String(Math.random());
+const channel = new BroadcastChannel("presence demo");
+channel.onmessage = ({ data }) => take(data);
+channel.postMessage({ whoIsThere: true });
+
+function take({ window, list, act, comeback, whoIsThere }) {
+  if (list) elsewhere.set(window, list);
+  if (act) acts.set(act.user, [...actsOf(act.user), act].slice(-ACTS_MAX));
+  if (comeback) expectSilence(comeback);
+  if (whoIsThere) tellDevices();
+}
+
+const actsOf = (user) => acts.get(user) ?? [];
+
+function tell(what) {
+  channel.postMessage(what);
+  take(what);
+}
+
+/** To be called when a device changed its phase. */
+export function tellDevices() {
+  const list = [...devices].map(({ user, phase, since }) => ({ user, phase, since }));
+  channel.postMessage({ window: me, list });
+}
+
+/**
+ * A device of this window did something. `held` says for how long the gateway has to hold an offline
+ * back then, and what that time is called.
+ */
+export const tellAct = (user, what, at = now(), held) => tell({ act: { user, what, at, held } });
+
+/** A device is back that was lost so lately that nobody should have been told. */
+export const tellComeback = (user, lostAt, within) =>
+  tell({ comeback: { user, lostAt, within, at: now() } });
+
+export const notePush = (user) => pushes.set(user, now());
+
+/** Calls back with each such comeback of which this window was told nothing. */
+export const onSilence = (listener) => silenceListeners.add(listener);
+
+function expectSilence(comeback) {
+  const { user, lostAt, at } = comeback;
+  const look = () => {
+    const wasPushed = pushes.get(user) > lostAt;
+    const actedSince = actsOf(user).at(-1)?.at > at;
+    if (!wasPushed && !actedSince) silenceListeners.forEach((listener) => listener(comeback));
+  };
+  setTimeout(look, times.grace_ms + 300);
+}
+
+/**
+ * What the user did that a push or an answer is due to, as far as can be known, and a sentence with the
+ * time that it took.
+ */
+export async function causeOf(user, { isLoss = false } = {}) {
+  const at = now();
+  await new Promise((resolve) => setTimeout(resolve, CHANNEL_MS));
+  const act = actsOf(user).findLast((act) => act.at <= at);
+  const tookMs = at - act?.at;
+  if (!(tookMs < times.ttl_ms + times.grace_ms + 5_000)) return { told: "by another page or client" };
+  const told = `${milliseconds(tookMs)} after ${user} ${act.what}`;
+  const moreMs = tookMs - act.held?.ms;
+  if (!isLoss || !(moreMs >= 0)) return { what: act.what, told };
+  return { what: act.what, told: `${told}: ${act.held.name}, and ${milliseconds(moreMs)}` };
+}
+
+const devicesOf = (user) =>
+  [...devices, ...[...elsewhere.values()].flat()].filter((device) => device.user === user);
+
+/** Whether another device of the user's lives. */
+export const hasAnother = (device) =>
+  devicesOf(device.user).some((other) => other !== device && other.phase === "signed in");
+
+/**
+ * When the TTL and the grace of a device that was lost are over. A socket that closed has no TTL to
+ * wait for.
+ */
+export function endOf({ phase, since }) {
+  const ttlEnd = phase === "frozen" ? since + times.ttl_ms : since;
+  return { from: since, ttlEnd, graceEnd: ttlEnd + times.grace_ms };
+}
+
+/** While a user's loss is held back, that of the device which lasts longest. */
+export function heldBack(user) {
+  const all = devicesOf(user);
+  if (all.some(({ phase }) => phase === "signed in")) return undefined;
+  const lost = all.filter(({ phase }) => phase === "lost" || phase === "frozen").map(endOf);
+  lost.sort((a, b) => b.graceEnd - a.graceEnd);
+  return lost[0]?.graceEnd > now() ? lost[0] : undefined;
+}
