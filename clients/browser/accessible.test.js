@@ -5,7 +5,7 @@ import axe from "axe-core";
 import { endAll, gateway } from "../typescript/build/gateway.js";
 import { endChromium, startChromium } from "./chromium.js";
 
-const PATHS = ["/"];
+const PATHS = ["/", "/dashboard"];
 
 let server;
 let context;
