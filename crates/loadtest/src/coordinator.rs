@@ -36,7 +36,7 @@ const SETTLE: Duration = Duration::from_secs(3);
 const DONE_LIMIT: Duration = Duration::from_mins(1);
 
 /// The exit code of a program that Ctrl-C ended.
-const INTERRUPTED: i32 = 130;
+pub(crate) const INTERRUPTED: u8 = 130;
 
 /// Does the run.
 pub(crate) fn run(plan: &Plan) -> Result<Report> {
@@ -48,7 +48,7 @@ async fn coordinate(plan: &Plan) -> Result<Report> {
     let mut interrupted = std::pin::pin!(ctrl_c());
     let mut crew = select! {
         crew = Crew::gather(plan) => crew?,
-        _ = &mut interrupted => exit(INTERRUPTED),
+        _ = &mut interrupted => exit(INTERRUPTED.into()),
     };
     let epoch_unix = SystemTime::now().duration_since(UNIX_EPOCH)? + UNTIL_BEGIN;
     let began = Instant::now() + UNTIL_BEGIN;
@@ -69,7 +69,7 @@ async fn coordinate(plan: &Plan) -> Result<Report> {
     let seconds = run.began.elapsed();
     let impatient = async {
         let _ = ctrl_c().await;
-        exit(INTERRUPTED)
+        exit(INTERRUPTED.into())
     };
     select! {
         () = run.stop(&mut crew) => {}

@@ -37,6 +37,7 @@ use std::process::ExitCode;
 
 use anyhow::{Context, Result};
 
+use crate::coordinator::INTERRUPTED;
 use args::VerifyArgs;
 use plan::Plan;
 use report::Paint;
@@ -53,5 +54,10 @@ pub(crate) fn verify(args: &VerifyArgs) -> Result<ExitCode> {
     if let Some(path) = &args.json {
         crate::write_json(&report, path).with_context(|| format!("writing {}", path.display()))?;
     }
-    Ok(if report.is_kept() { ExitCode::SUCCESS } else { ExitCode::FAILURE })
+    Ok(match (report.is_kept(), report.stopped) {
+        (true, false) => ExitCode::SUCCESS,
+        // Nobody shall take it for a check that was done.
+        (true, true) => INTERRUPTED.into(),
+        (false, _) => ExitCode::FAILURE,
+    })
 }

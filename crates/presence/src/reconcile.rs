@@ -1,6 +1,7 @@
 //! Reconciling: compares every watched user with the store: at once after a gap in what was heard, one pass at a time,
 //! whoever asks and however often; and all along in a slow sweep.
 
+use std::collections::HashMap;
 use std::iter;
 use std::sync::Arc;
 use std::time::Duration;
@@ -11,8 +12,9 @@ use parking_lot::Mutex;
 use presence_protocol::UserId;
 use tokio::sync::Notify;
 use tokio::time::{Instant, sleep, sleep_until};
-use tracing::debug;
+use tracing::{debug, warn};
 
+use crate::config::Config;
 use crate::engine::Core;
 use crate::reading::{CATCH_UP_TIME, ask_once};
 use crate::store::{BATCH_LEN_MAX, Standing, StoreError};
@@ -30,11 +32,21 @@ const PAUSE_MAX: Duration = Duration::from_secs(1);
 /// The sweep compares one batch in so long, 250 users a second: fifty gateways cost one Redis some 4 % of a core.
 const SWEEP_PAUSE: Duration = Duration::from_secs(2);
 
+/// After TTL and grace there is so much more time for what is told late.
+const SETTLED_TIME: Duration = Duration::from_secs(5);
+
+/// When a store that has lost something has told by itself all that it can find out: who has left, and who is there.
+pub(crate) fn settled_after(config: &Config) -> Duration {
+    config.ttl + config.grace + SETTLED_TIME
+}
+
 /// When the next passes are due.
 #[derive(Default)]
 pub(crate) struct Reconciler {
     due: Mutex<Option<Due>>,
     asked: Notify,
+    /// Users whom watchers were shown in a version that the store has lost.
+    ahead: Mutex<HashMap<UserId, u64>>,
 }
 
 /// A pass that begins at `last` or later serves everybody who asked.
@@ -52,6 +64,31 @@ impl Reconciler {
         *due = Some(Due { first: before.first.min(at), last: before.last.max(at) });
         drop(due);
         self.asked.notify_one();
+    }
+
+    /// The store, asked then, has an older view of a user than watchers were shown. It has lost that, unless it was told just
+    /// now: as a primary that hung, was replaced and woke tells what its successor never knew. That it will tell something newer
+    /// of its own accord is waited for.
+    pub(crate) fn note_ahead(&self, core: &Core, user: &UserId, version: u64, asked: Instant) {
+        let asked_ms = core.store.now_ms().saturating_sub(asked.elapsed().as_millis() as u64);
+        let shown_for = Duration::from_millis(asked_ms.saturating_sub(version / 1000));
+        if shown_for > settled_after(&core.config) - NEWS_TIME {
+            self.ahead.lock().insert(user.clone(), version);
+        }
+    }
+
+    /// Has the store outdo what it has lost.
+    async fn outdo(&self, core: &Core) {
+        let ahead: Vec<_> = std::mem::take(&mut *self.ahead.lock()).into_iter().collect();
+        for shown in ahead.chunks(BATCH_LEN_MAX) {
+            warn!(
+                users = shown.len(),
+                "the store has lost what watchers were shown, and tells them anew"
+            );
+            if let Err(error) = core.store.outdo(shown.to_vec()).await {
+                debug!(%error, "that is left to the next comparison");
+            }
+        }
     }
 
     /// Waits until a pass is to begin.
@@ -103,6 +140,7 @@ async fn pass(core: &Core, batches: impl Iterator<Item = Vec<UserId>>) {
         let again = doubtful.chunks(BATCH_LEN_MAX).map(<[UserId]>::to_vec);
         compare_all(core, again, Doubt::Over).await;
     }
+    core.reconciler.outdo(core).await;
 }
 
 /// Whether an answer may be put in doubt, to be asked for once more.

@@ -15,6 +15,7 @@ use tracing::{debug, info, trace};
 use crate::engine::Core;
 use crate::metrics::CauseLabel;
 use crate::reading::read;
+use crate::reconcile::settled_after;
 use crate::store::{BATCH_LEN_MAX, Event, Lapse, Standing};
 use crate::watch::{Absorbed, SHARDS, Shown, UserRef};
 
@@ -110,7 +111,7 @@ fn hear(core: &Arc<Core>, expired: &mut Expired, event: Event) {
         Event::Gap => {
             info!("events may have been missed: watched users are read again");
             core.metrics.gaps.inc();
-            core.reconciler.ask(Instant::now());
+            core.reconcile_from(Instant::now());
             core.orders.look_again();
         }
         Event::Reconnected => {
@@ -184,6 +185,9 @@ impl Core {
 
     fn take_over(&self, standing: &Standing, asked: Instant) -> bool {
         let learned = self.table.learn(standing, asked, Instant::now());
+        if let Some(version) = learned.as_ref().and_then(|(_, absorbed)| absorbed.ahead) {
+            self.reconciler.note_ahead(self, &standing.user, version, asked);
+        }
         learned.is_some_and(|(user, absorbed)| self.act(user, absorbed))
     }
 
@@ -247,6 +251,12 @@ impl Core {
 
     /// Compares all watched users with the store, once every gateway had time to assert its sessions.
     pub(crate) fn reconcile_soon(&self) {
-        self.reconciler.ask(Instant::now() + ASSERT_TIME);
+        self.reconcile_from(Instant::now() + ASSERT_TIME);
+    }
+
+    /// Compares them then, and once more when a store that has lost something has told all that it can find out.
+    fn reconcile_from(&self, at: Instant) {
+        self.reconciler.ask(at);
+        self.reconciler.ask(at + settled_after(&self.config));
     }
 }

@@ -51,6 +51,12 @@ pub trait Store: Send + Sync + 'static {
     /// A user whose gateway stopped vouching is found offline, and all gateways are told.
     async fn snapshot(&self, users: Vec<UserId>) -> Result<Vec<Standing>, StoreError>;
 
+    /// Gives each of these users, where the store's version is older than this one that watchers were shown, a newer one, and
+    /// tells every gateway. A store that never loses what it told has nothing to do.
+    async fn outdo(&self, _shown: Vec<(UserId, u64)>) -> Result<(), StoreError> {
+        Ok(())
+    }
+
     /// Tells every gateway, this one included.
     async fn tell(&self, notice: Notice) -> Result<(), StoreError>;
 

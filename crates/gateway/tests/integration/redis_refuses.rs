@@ -10,6 +10,7 @@ use crate::client::{Client, PATIENCE};
 use crate::crowd::{Crowd, TIMES};
 use crate::house::{House, OPEN, prefix};
 use crate::http;
+use crate::observer::Observer;
 use crate::process::{Process, keys_of};
 
 /// Longer than TTL and grace: the keys of all users run out, since they cannot be renewed.
@@ -82,6 +83,37 @@ async fn whose_key_is_evicted_stays_online_and_is_asserted_again() {
         }
     }
     crowd.expect_healed(Instant::now()).await;
+}
+
+/// As of a primary that hung, was replaced, and woke: what it tells before it is a replica is newer than what its successor knows.
+#[tokio::test]
+async fn what_redis_has_lost_since_it_was_shown_is_told_anew() {
+    let redis = RedisServer::start();
+    let house = House::on(&redis, TIMES, &[OPEN]).await;
+    let [here, there] = house.addrs();
+    let mut ana = Client::join(here, Format::Json, "ana").await;
+    let mut observer = Observer::join(there, 1).await;
+    observer.watch(&["ana".to_owned()]).await;
+    assert!(observer.sees_online("ana"));
+    let [_, seen] = keys_of(house.prefix(), "ana").await;
+    let line = format!("{} ", redis.cli(&["GET", &seen]).trim_end());
+    let version: u64 = line.split(' ').next().expect("it is first").parse().expect("a number");
+    redis.cli(&["SET", &seen, &format!("{} offline {} . . .  ", version + 1, version / 1000)]);
+    read_all_again(&redis, &house).await;
+    observer.observe_until_offline("ana").await;
+    redis.cli(&["SET", &seen, &line]);
+    let begun = Instant::now();
+    let healed = times_to_settle() + PATIENCE;
+    while !observer.sees_online("ana") {
+        assert!(begun.elapsed() < healed, "ana is still shown offline");
+        let step = Duration::from_millis(50);
+        tokio::join!(observer.observe_for(step), ana.next_within(step));
+    }
+}
+
+/// For so long after a gap a Redis that has lost something may tell of its own accord what is right.
+fn times_to_settle() -> Duration {
+    TIMES.ttl + TIMES.grace + Duration::from_secs(6)
 }
 
 /// Where a user's key goes together with all that tells of its gateway, nobody can know better: but it passes.

@@ -197,6 +197,12 @@ impl Store for RedisStore {
         self.reach.call(async { self.scripts.snapshot(&users, self.reach.contact()).await }).await
     }
 
+    async fn outdo(&self, shown: Vec<(UserId, u64)>) -> Result<(), StoreError> {
+        debug_assert!(shown.len() <= BATCH_LEN_MAX);
+        self.know_leases().await;
+        self.reach.call(async { self.scripts.outdo(&shown, self.reach.contact()).await }).await
+    }
+
     async fn tell(&self, notice: Notice) -> Result<(), StoreError> {
         let message = scripts::notice_message(&notice)?;
         let client = self.client.with_options(&CALL);

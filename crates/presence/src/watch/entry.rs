@@ -55,6 +55,8 @@ pub(crate) struct Absorbed {
     pub(crate) news: bool,
     /// What watchers are shown now, if that is told to them.
     pub(crate) shown: Option<Shown>,
+    /// The version that is known here, where the store answers with an older one that looks otherwise: that cannot be shown.
+    pub(crate) ahead: Option<u64>,
 }
 
 /// A view that watchers are shown from now on, for those who measure how late that is.
@@ -165,7 +167,8 @@ impl Watched {
         untraced: &Untraced,
     ) -> Absorbed {
         if self.known {
-            return self.absorb(standing, now, untraced);
+            let ahead = self.ahead_of(&standing.view);
+            return Absorbed { ahead, ..self.absorb(standing, now, untraced) };
         }
         if asked < self.since {
             return Absorbed::default();
@@ -224,6 +227,12 @@ impl Watched {
 
     pub(super) fn begin_no_trace_anew(&mut self) {
         self.pending.take_if(|pending| pending.view.is_none());
+    }
+
+    fn ahead_of(&self, view: &View) -> Option<u64> {
+        let latest = self.latest()?;
+        let is_ahead = latest.version > view.version && !latest.looks_like(view);
+        (is_ahead && !view.is_no_trace()).then_some(latest.version)
     }
 
     fn is_news(&self, standing: &Standing) -> bool {

@@ -216,6 +216,18 @@ fn a_move_to_another_gateway_is_known_and_not_told() {
 }
 
 #[test]
+fn what_the_store_has_lost_is_noticed_where_it_looks_otherwise() {
+    let (table, now) = (watched(), Instant::now());
+    let ahead = |standing: &Standing| table.learn(standing, now, now).unwrap().1.ahead;
+    assert_eq!(ahead(&online(5)), None, "the first that is known");
+    assert_eq!(ahead(&online(5)), None);
+    assert_eq!(ahead(&online(3)), None, "it looks the same");
+    assert_eq!(ahead(&offline(3)), Some(5));
+    assert_eq!(ahead(&Standing::settled(bo(), View::NO_TRACE)), None);
+    assert_eq!(shown(&table), (Availability::Online, 5));
+}
+
+#[test]
 fn an_encoded_state_is_shared_until_it_changes() {
     let (table, now) = (watched(), Instant::now());
     let user = table.learn(&online(1), now, now).unwrap().0;

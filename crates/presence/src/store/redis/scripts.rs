@@ -46,6 +46,7 @@ pub(super) struct Scripts {
     apply: Script,
     refresh: Script,
     snapshot: Script,
+    outdo: Script,
     pub(super) leases: Leases,
 }
 
@@ -59,6 +60,7 @@ impl Scripts {
             apply: script!("lua/apply.lua"),
             refresh: script!("lua/refresh.lua"),
             snapshot: script!("lua/snapshot.lua"),
+            outdo: script!("lua/outdo.lua"),
             leases: Leases::new(options),
         }
     }
@@ -118,6 +120,18 @@ impl Scripts {
         }
         placed.sort_unstable_by_key(|(place, _)| *place);
         Ok(placed.into_iter().map(|(_, standing)| standing).collect())
+    }
+
+    pub(super) async fn outdo(
+        &self,
+        shown: &[(UserId, u64)],
+        contact: Contact,
+    ) -> Result<(), StoreError> {
+        let row = |(user, version): &(UserId, u64)| (bucket_of(user), user.clone(), *version);
+        let parts = self.split(shown.iter().map(row).map(|row| (row.0, row)));
+        let calls =
+            parts.into_iter().map(|(bucket, rows)| self.call(&self.outdo, bucket, rows, contact));
+        try_join_all(calls).await.map(drop)
     }
 
     /// The parts of a batch that one script can serve, each with a bucket by which it is routed: all of it, but in a
