@@ -72,7 +72,7 @@ impl Reconciler {
     pub(crate) fn note_ahead(&self, core: &Core, user: &UserId, version: u64, asked: Instant) {
         let asked_ms = core.store.now_ms().saturating_sub(asked.elapsed().as_millis() as u64);
         let shown_for = Duration::from_millis(asked_ms.saturating_sub(version / 1000));
-        if shown_for > settled_after(&core.config) - NEWS_TIME {
+        if shown_for + NEWS_TIME > settled_after(&core.config) {
             self.ahead.lock().insert(user.clone(), version);
         }
     }
