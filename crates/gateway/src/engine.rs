@@ -94,8 +94,9 @@ async fn open_store(
                 gateway: gateway.to_owned(),
                 config: config.clone(),
             };
-            let (opened, report) =
-                redis::open(options).await.with_context(|| format!("cannot use {url}"))?;
+            let (opened, report) = Box::pin(redis::open(options))
+                .await
+                .with_context(|| format!("cannot use {url}"))?;
             Ok((opened, describe(&report)))
         }
     }
