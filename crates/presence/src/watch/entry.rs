@@ -230,9 +230,9 @@ impl Watched {
     }
 
     fn ahead_of(&self, view: &View) -> Option<u64> {
-        let latest = self.latest()?;
-        let is_ahead = latest.version > view.version && !latest.looks_like(view);
-        (is_ahead && !view.is_no_trace()).then_some(latest.version)
+        let version = self.latest()?.version;
+        let is_shown = self.shown.as_ref().is_some_and(|shown| shown.looks_like(view));
+        (version > view.version && !is_shown && !view.is_no_trace()).then_some(version)
     }
 
     fn is_news(&self, standing: &Standing) -> bool {

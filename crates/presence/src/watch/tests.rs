@@ -225,6 +225,13 @@ fn what_the_store_has_lost_is_noticed_where_it_looks_otherwise() {
     assert_eq!(ahead(&offline(3)), Some(5));
     assert_eq!(ahead(&Standing::settled(bo(), View::NO_TRACE)), None);
     assert_eq!(shown(&table), (Availability::Online, 5));
+    table.hear(&held(9), now);
+    assert_eq!(ahead(&online(5)), None, "it is held back");
+    assert_eq!(
+        ahead(&offline(7)),
+        Some(9),
+        "the loss that was held is not the one that is known there"
+    );
 }
 
 #[test]
