@@ -12,12 +12,12 @@ import { fileURLToPath } from "node:url";
 import { type Options, type Presence, connect } from "presence-client";
 import { WebSocket } from "ws";
 
-const PROGRAM =
+export const PROGRAM =
   process.env.PRESENCE_GATEWAY ??
   fileURLToPath(new URL("../../../target/debug/presence-gateway", import.meta.url));
 
 /** A gateway refuses to start with a setting that it does not know, and takes those of others. */
-const env = Object.fromEntries(
+export const env = Object.fromEntries(
   Object.entries(process.env).filter(([name]) => !name.startsWith("PRESENCE_")),
 );
 

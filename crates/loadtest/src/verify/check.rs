@@ -44,6 +44,8 @@ pub(crate) async fn check(args: &VerifyArgs, plan: Plan) -> Result<Report> {
     let deployment = Arc::new(deployment);
     let world = Arc::new(World::new(args, &plan.limits, &history, &deployment, epoch).await?);
     narrator.say(&summary(args, &plan, &history, &deployment));
+    let urls = deployment.urls().await.join(", ");
+    narrator.say(&format!("clients may connect to {urls}, and take part"));
     for (filling, count) in [(Filling::Users, args.other_users), (Filling::Keys, args.other_keys)] {
         let what = format!("filling Redis with {filling:?}").to_lowercase();
         fill(&deployment, filling, count, |done| narrator.count(&what, done, count)).await?;

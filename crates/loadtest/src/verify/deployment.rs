@@ -77,6 +77,15 @@ impl Deployment {
         self.gateways.iter()
     }
 
+    /// Where clients of any make may connect, as any user.
+    pub(crate) async fn urls(&self) -> Vec<String> {
+        let mut urls = Vec::new();
+        for gateway in self.gateways() {
+            urls.push(format!("ws://{}/ws", gateway.lock().await.addr()));
+        }
+        urls
+    }
+
     /// Does something with the store's servers, which may block.
     pub(crate) async fn with_backing<T: Send + 'static>(
         &self,

@@ -131,8 +131,9 @@ export class Device {
     return answer.then(({ ok }) => ok, () => false);
   }
 
+  /** A socket that is closing takes nothing more: what follows is `#closed`. */
   #send(message) {
-    this.#socket.send(JSON.stringify(message));
+    if (this.#socket?.readyState === WebSocket.OPEN) this.#socket.send(JSON.stringify(message));
   }
 
   #watch() {
