@@ -22,6 +22,8 @@ pub(crate) enum Model {
     /// A few users watch and are watched by very many, most by few: degrees follow a bounded Pareto
     /// distribution with density x^-exponent.
     PowerLaw { mean: f64, max: u32, exponent: f64 },
+    /// Everybody watches so many of those who connect last: when they come, everybody is told.
+    Popular { count: u32 },
 }
 
 impl Model {
@@ -29,7 +31,7 @@ impl Model {
     pub(crate) fn watched_max(&self) -> u32 {
         match *self {
             Self::None => 0,
-            Self::Fixed { count } => count,
+            Self::Fixed { count } | Self::Popular { count } => count,
             Self::PowerLaw { max, .. } => max,
         }
     }
@@ -47,6 +49,7 @@ enum Choice {
     Nobody,
     Random(RandomContacts),
     PowerLaw(PowerLaw),
+    Last(u32),
 }
 
 impl Contacts {
@@ -61,6 +64,7 @@ impl Contacts {
             Model::PowerLaw { mean, max, exponent } => {
                 Choice::PowerLaw(PowerLaw::new(users, mean, max.min(users - 1), exponent, seed))
             }
+            Model::Popular { count } => Choice::Last(count.min(users - 1)),
         };
         Self { world, choice }
     }
@@ -72,12 +76,18 @@ impl Contacts {
             Choice::Nobody => Vec::new(),
             Choice::Random(contacts) => contacts.watched_by(place),
             Choice::PowerLaw(contacts) => contacts.watched_by(place),
+            Choice::Last(count) => self.last(*count).filter(|other| *other != place).collect(),
         };
         watched.sort_unstable();
         for other in &mut watched {
             *other += self.world.start;
         }
         watched
+    }
+
+    fn last(&self, count: u32) -> Range<u32> {
+        let users = self.world.len() as u32;
+        users - count..users
     }
 }
 
@@ -88,7 +98,8 @@ mod tests {
     #[test]
     fn everybody_watches_distinct_others_of_its_world() {
         let power_law = Model::PowerLaw { mean: 8.0, max: 60, exponent: 2.5 };
-        for model in [Model::None, Model::Fixed { count: 20 }, power_law] {
+        let popular = Model::Popular { count: 3 };
+        for model in [Model::None, Model::Fixed { count: 20 }, power_law, popular] {
             let contacts = Contacts::new(&model, 100..200, 7);
             for user in 100..200 {
                 let watched = contacts.of(user);
@@ -97,5 +108,12 @@ mod tests {
                 assert!(watched.len() as u32 <= model.watched_max(), "{model:?}");
             }
         }
+    }
+
+    #[test]
+    fn the_last_are_watched_by_all_others() {
+        let contacts = Contacts::new(&Model::Popular { count: 2 }, 100..200, 7);
+        assert_eq!(contacts.of(100), [198, 199]);
+        assert_eq!(contacts.of(199), [198]);
     }
 }

@@ -39,12 +39,12 @@ const DONE_LIMIT: Duration = Duration::from_mins(1);
 pub(crate) const INTERRUPTED: u8 = 130;
 
 /// Does the run.
-pub(crate) fn run(plan: &Plan) -> Result<Report> {
+pub(crate) fn run(plan: &Plan, on_begin: impl FnOnce(std::time::Instant)) -> Result<Report> {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
-    runtime.block_on(coordinate(plan))
+    runtime.block_on(coordinate(plan, on_begin))
 }
 
-async fn coordinate(plan: &Plan) -> Result<Report> {
+async fn coordinate(plan: &Plan, on_begin: impl FnOnce(std::time::Instant)) -> Result<Report> {
     let mut interrupted = std::pin::pin!(ctrl_c());
     let mut crew = select! {
         crew = Crew::gather(plan) => crew?,
@@ -53,6 +53,7 @@ async fn coordinate(plan: &Plan) -> Result<Report> {
     let epoch_unix = SystemTime::now().duration_since(UNIX_EPOCH)? + UNTIL_BEGIN;
     let began = Instant::now() + UNTIL_BEGIN;
     let observer = Observer::start(&plan.targets, began.into_std())?;
+    on_begin(began.into_std());
     crew.tell_all(&Order::Begin { epoch_unix_us: micros(epoch_unix) }).await;
     let mut run = Run {
         plan,

@@ -47,6 +47,7 @@ mod verify;
 use std::fs::{self, File};
 use std::path::Path;
 use std::process::ExitCode;
+use std::time::Instant;
 
 use anyhow::{Context, Result};
 
@@ -58,7 +59,7 @@ use serde::Serialize;
 /// Does what the command line says; fails when a connection did.
 pub fn execute(cli: Cli) -> Result<ExitCode> {
     match cli.command {
-        Command::Run(args) => run_once(&args),
+        Command::Run(args) => run_once(&args, |_| {}),
         Command::Worker(args) => worker::work(&args),
         Command::Local(args) => local::local(&args),
         Command::Verify(args) => verify::verify(&args),
@@ -78,9 +79,10 @@ pub fn execute(cli: Cli) -> Result<ExitCode> {
     }
 }
 
-fn run_once(args: &RunArgs) -> Result<ExitCode> {
+/// `on_begin` is called when it is known when the scenario begins.
+fn run_once(args: &RunArgs, on_begin: impl FnOnce(Instant)) -> Result<ExitCode> {
     let plan = Plan::of(args)?;
-    let report = coordinator::run(&plan)?;
+    let report = coordinator::run(&plan, on_begin)?;
     print!("{}", report.table());
     if let Some(path) = &plan.json {
         write_json(&report, path).with_context(|| format!("writing {}", path.display()))?;

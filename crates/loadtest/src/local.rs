@@ -11,8 +11,12 @@ mod machine;
 mod plan;
 
 use std::process::ExitCode;
+use std::sync::Arc;
+use std::thread;
+use std::time::{Duration, Instant};
 
 use anyhow::{Result, bail};
+use parking_lot::Mutex;
 use presence_testkit::Scratch;
 
 use crate::local::args::LocalArgs;
@@ -45,7 +49,26 @@ pub(crate) fn local(args: &LocalArgs) -> Result<ExitCode> {
         eprintln!("the servers log to {}", folder.display());
     }
     let deployment = Deployment::start(args, &plan, logs)?;
-    crate::run_once(&args.run(deployment.urls(), deployment.targets()))
+    let run = args.run(deployment.urls(), deployment.targets());
+    let deployment = Arc::new(Mutex::new(deployment));
+    let restarts_us = scenario.restarts_us();
+    crate::run_once(&run, |began| {
+        let deployment = deployment.clone();
+        thread::spawn(move || restart_gateways(&deployment, began, &restarts_us));
+    })
+}
+
+/// Restarts one gateway after the other, at these moments.
+fn restart_gateways(deployment: &Mutex<Deployment>, began: Instant, restarts_us: &[u64]) {
+    for (place, at_us) in restarts_us.iter().enumerate() {
+        thread::sleep(
+            (began + Duration::from_micros(*at_us)).saturating_duration_since(Instant::now()),
+        );
+        match deployment.lock().restart_gateway(place) {
+            Ok(took) => eprintln!("gateway {} was restarted, in {took:.1?}", place + 1),
+            Err(error) => eprintln!("gateway {} was not restarted: {error:#}", place + 1),
+        }
+    }
 }
 
 fn check(plan: &Plan, machine: &Machine) -> Result<()> {

@@ -89,6 +89,7 @@ impl Measures {
     pub(crate) fn ended(&self) -> u64 {
         let ends = [
             Count::Dropped,
+            Count::SentAway,
             Count::ClosedOnPurpose,
             Count::SignedOut,
             Count::FellSilent,
@@ -99,8 +100,9 @@ impl Measures {
 
     /// Connections on their way now.
     pub(crate) fn connecting(&self) -> u64 {
-        let arrived = self.get(Count::Connected) + self.get(Count::Failed);
-        self.get(Count::Started).saturating_sub(arrived)
+        let ends = [Count::Connected, Count::Failed, Count::Retried];
+        let ended: u64 = ends.into_iter().map(|count| self.get(count)).sum();
+        self.get(Count::Started).saturating_sub(ended)
     }
 
     /// Takes out everything, and begins at nothing.

@@ -126,6 +126,7 @@ fn usual() -> Scenario {
         format: crate::scenario::Notation::Msgpack,
         heartbeat: Heartbeat::default(),
         contacts: Model::Fixed { count: 20 },
+        reconnect: None,
         phases: vec![
             Phase::Ramp { rate: "500/s".parse().expect("it is a rate") },
             Phase::Hold { duration: Time::from_secs(30) },

@@ -38,6 +38,10 @@ pub(crate) struct Scenario {
     pub(crate) heartbeat: Heartbeat,
     #[serde(default = "default_contacts")]
     pub(crate) contacts: Model,
+    /// How long a connection that was refused, or ended by the other side, waits before it comes back: at most the first time
+    /// at first, twice as long each time, up to the second. Unless it is given, such a connection has failed.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(crate) reconnect: Option<Gap>,
     pub(crate) phases: Vec<Phase>,
 }
 
@@ -91,12 +95,27 @@ pub(crate) enum Phase {
     Flaky { rate: Rate, freeze: Gap, duration: Time },
     /// `bye`, and back after the gap.
     SignOut { rate: Rate, gap: Gap, duration: Time },
+    /// So many gateways are stopped and started again, one after the other, by whoever has them.
+    Restart { count: u32, duration: Time },
 }
 
 impl Scenario {
     /// How many connections there are.
     pub(crate) fn connections(&self) -> u64 {
         u64::from(self.users) * u64::from(self.devices)
+    }
+
+    /// When a gateway is stopped, in µs since the run began.
+    pub(crate) fn restarts_us(&self) -> Vec<u64> {
+        let spans = self.timeline().spans.into_iter();
+        let moments = spans.flat_map(|Span { phase, from_us, to_us }| {
+            let count = match phase {
+                Phase::Restart { count, .. } => u64::from(count),
+                _ => 0,
+            };
+            (0..count).map(move |place| from_us + (to_us - from_us) * place / count)
+        });
+        moments.collect()
     }
 
     /// The n-th user's id.
@@ -121,6 +140,7 @@ impl Phase {
             Self::Silent { .. } => "silent",
             Self::Flaky { .. } => "flaky",
             Self::SignOut { .. } => "sign_out",
+            Self::Restart { .. } => "restart",
         }
     }
 }

@@ -104,6 +104,34 @@ fn a_local_run_starts_what_it_loads_and_tells_of_it() {
     }
 }
 
+/// All that the connections of a rolling restart do: they are sent away, come back elsewhere, and nobody is told.
+#[test]
+fn gateways_are_restarted_under_clients_that_come_back() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let file = folder.path().join("rolling.toml");
+    let text = r#"
+        users = 20
+        reconnect = "100ms..1s"
+        heartbeat.interval = "1s"
+        phases = [
+            { kind = "ramp", rate = "20/s" },
+            { kind = "restart", count = 2, duration = "8s" },
+            { kind = "hold", duration = "4s" },
+        ]
+    "#;
+    fs::write(&file, text).expect("a file");
+    let output = output(&["--gateways=2", &format!("--scenario={}", file.display())]);
+    let stdout = String::from_utf8_lossy(&output.stdout);
+    let stderr = String::from_utf8_lossy(&output.stderr);
+    assert!(output.status.success(), "{stdout}\n{stderr}");
+    for part in ["20 open", "sent away by gateways", "0 flaps shown", "return"] {
+        assert!(stdout.contains(part), "{part} is not in\n{stdout}");
+    }
+    for part in ["gateway 1 was restarted", "gateway 2 was restarted"] {
+        assert!(stderr.contains(part), "{part} is not in\n{stderr}");
+    }
+}
+
 #[test]
 fn a_killed_run_leaves_nothing() {
     let folder = tempfile::tempdir().expect("a folder");

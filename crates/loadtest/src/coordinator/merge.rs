@@ -106,6 +106,7 @@ impl Merge {
         let disturbances = [
             Count::Failed,
             Count::Dropped,
+            Count::SentAway,
             Count::ClosedOnPurpose,
             Count::SignedOut,
             Count::FellSilent,

@@ -176,6 +176,7 @@ mod tests {
         workers: 56,
         heartbeat: Duration::from_secs(30),
         ttl: Duration::from_secs(90),
+        drain: Duration::ZERO,
     };
 
     fn machine() -> Machine {

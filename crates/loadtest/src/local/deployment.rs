@@ -12,7 +12,7 @@ use anyhow::{Context, Result, ensure};
 use http::Uri;
 use indicatif::{ProgressBar, ProgressStyle};
 use presence_testkit::{KeptProcess, Scratch, free_port};
-use rustix::process::{Pid, setpriority_process};
+use rustix::process::{Pid, Signal, kill_process, setpriority_process};
 
 use crate::fetch;
 use crate::local::args::LocalArgs;
@@ -46,6 +46,8 @@ struct Server {
 pub(crate) struct Deployment {
     redis: Server,
     gateways: Vec<Server>,
+    program: PathBuf,
+    plan: Plan,
     /// Dropped last.
     _logs: Logs,
 }
@@ -61,13 +63,13 @@ impl Deployment {
     /// Starts Redis, then all gateways at once, and waits until each wants clients.
     pub(crate) fn start(args: &LocalArgs, plan: &Plan, logs: Logs) -> Result<Self> {
         let redis = start_redis(&args.redis_server, logs.path()).context("redis-server")?;
-        let gateway = gateway_program(args)?;
+        let program = gateway_program(args)?;
         let gateways = (0..plan.gateways).map(|number| {
             let log = logs.path().join(format!("gateway-{}.log", number + 1));
-            Server::start(|addr| gateway_command(&gateway, plan, redis.addr, addr), log)
+            Server::start(|addr| gateway_command(&program, plan, redis.addr, addr), log)
         });
         let gateways = gateways.collect::<Result<Vec<_>>>().context("starting gateways")?;
-        let deployment = Self { redis, gateways, _logs: logs };
+        let deployment = Self { redis, gateways, program, plan: *plan, _logs: logs };
         deployment.wait_until_ready()?;
         Ok(deployment)
     }
@@ -88,6 +90,25 @@ impl Deployment {
         }
         bar.finish_and_clear();
         Ok(())
+    }
+
+    /// Stops a gateway as an operator would, and starts it again at its address. Tells how long it was until it was there again.
+    pub(crate) fn restart_gateway(&mut self, place: usize) -> Result<Duration> {
+        let Self { redis, gateways, program, plan, .. } = self;
+        let place = place % gateways.len();
+        let gateway = &mut gateways[place];
+        let began = Instant::now();
+        let pid = Pid::from_raw(gateway.process.pid().cast_signed()).context("it has no id")?;
+        kill_process(pid, Signal::TERM)?;
+        let deadline = began + PATIENCE;
+        while gateway.process.is_running() {
+            ensure!(Instant::now() < deadline, "it still runs {PATIENCE:?} after SIGTERM");
+            sleep(LOOK);
+        }
+        let command = gateway_command(program, plan, redis.addr, gateway.addr);
+        gateway.process = KeptProcess::start(&command, &gateway.log)?;
+        gateway.wait_until(|| gateway.get("/readyz", &[]))?;
+        Ok(began.elapsed())
     }
 
     /// Where clients connect.
@@ -200,7 +221,7 @@ fn gateway_command(program: &Path, plan: &Plan, redis: SocketAddr, addr: SocketA
         format!("PRESENCE_API_KEY={API_KEY}"),
         format!("PRESENCE_MAX_CONNECTIONS={}", plan.connections),
         format!("PRESENCE_MAX_WATCH={}", plan.watch.max(MAX_WATCH_BY_DEFAULT)),
-        "PRESENCE_DRAIN=0s".to_owned(),
+        format!("PRESENCE_DRAIN={}", time(plan.drain)),
     ]);
     command.arg(program);
     command

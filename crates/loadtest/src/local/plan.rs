@@ -38,6 +38,9 @@ const TASKS_ELSEWHERE: u64 = 32;
 /// Two may get lost.
 const HEARTBEATS_PER_TTL: u32 = 3;
 
+/// In the end there is nobody to be sent elsewhere; but where gateways are restarted.
+const DRAIN: Duration = Duration::from_secs(5);
+
 /// What is started.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Plan {
@@ -49,6 +52,8 @@ pub(crate) struct Plan {
     pub(crate) workers: u32,
     pub(crate) heartbeat: Duration,
     pub(crate) ttl: Duration,
+    /// How long a gateway that is stopped sends its clients elsewhere.
+    pub(crate) drain: Duration,
 }
 
 impl Plan {
@@ -64,6 +69,7 @@ impl Plan {
             gateways: args.gateways.unwrap_or(enough),
             workers: enough,
             heartbeat,
+            drain: if scenario.restarts_us().is_empty() { Duration::ZERO } else { DRAIN },
             ttl: args.ttl.map_or(heartbeat * HEARTBEATS_PER_TTL, |ttl| ttl.0),
         }
     }

@@ -29,6 +29,10 @@ named! {
         Failed = "failed",
         /// Connections that the other side ended after it.
         Dropped = "dropped",
+        /// Attempts that failed, each followed by another.
+        Retried = "retried",
+        /// Ended or sent away by the other side, to come back.
+        SentAway = "sent_away",
         /// Closed here with no `bye`, as the scenario asks.
         ClosedOnPurpose = "closed_on_purpose",
         SignedOut = "signed_out",
@@ -73,6 +77,7 @@ named! {
     /// What is timed.
     Timing {
         Connect = "connect",
+        Return = "return",
         Snapshot = "snapshot",
         Ping = "ping",
         OnlinePush = "online push",
@@ -88,6 +93,7 @@ impl Timing {
     pub(crate) fn meaning(self) -> &'static str {
         match self {
             Self::Connect => "From when a connection was due to its welcome.",
+            Self::Return => "From when a gateway ended a connection to its next welcome.",
             Self::Snapshot => "From a watch to its snapshot.",
             Self::Ping => "From when a Ping was due to its Pong.",
             Self::OnlinePush => "From a user's hello to a watcher's push that says online.",

@@ -66,6 +66,8 @@ impl Report {
             text,
             "acts",
             &[
+                (count(Count::Retried), "tried again"),
+                (count(Count::SentAway), "sent away by gateways"),
                 (count(Count::ClosedOnPurpose), "closed"),
                 (count(Count::SignedOut), "signed out"),
                 (count(Count::FellSilent), "fell silent"),

@@ -95,6 +95,10 @@ impl Scenario {
                     );
                     check_within(&name, within, duration)?;
                 }
+                Phase::Restart { .. } => ensure!(
+                    self.reconnect.is_some(),
+                    "{name}: needs reconnect = \"500ms..10s\", or nobody would come back"
+                ),
                 Phase::Hold { .. }
                 | Phase::Churn { .. }
                 | Phase::Flaky { .. }
@@ -132,6 +136,7 @@ mod tests {
             format: Notation::Msgpack,
             heartbeat: Heartbeat::default(),
             contacts: Model::Fixed { count: 20 },
+            reconnect: None,
             phases: vec![
                 Phase::Ramp { rate: "10/s".parse().unwrap() },
                 Phase::Hold { duration: Time::from_secs(5) },

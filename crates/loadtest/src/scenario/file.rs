@@ -131,4 +131,12 @@ mod tests {
             assert!(refusal.contains(named) && !refusal.contains('\n'), "{text}: {refusal}");
         }
     }
+
+    #[test]
+    fn those_that_ship_can_be_done() {
+        let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("scenarios");
+        for file in fs::read_dir(folder).unwrap() {
+            Scenario::read(&file.unwrap().path()).unwrap().check().unwrap();
+        }
+    }
 }

@@ -48,7 +48,8 @@ impl Scenario {
             | Phase::Storm { duration, .. }
             | Phase::Silent { duration, .. }
             | Phase::Flaky { duration, .. }
-            | Phase::SignOut { duration, .. } => duration.us(),
+            | Phase::SignOut { duration, .. }
+            | Phase::Restart { duration, .. } => duration.us(),
         }
     }
 }

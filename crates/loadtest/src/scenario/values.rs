@@ -67,6 +67,13 @@ impl Pace {
 }
 
 impl Gap {
+    /// How long to wait after so many failures, in µs: any time up to the shorter of the two, doubled each time, as far as
+    /// to the longer.
+    pub(crate) fn back_off(self, failures: u8, rng: &mut Rng) -> u64 {
+        let doubled = self.least.us().saturating_mul(1 << failures.min(30));
+        rng.u64(0..=doubled.min(self.most.us()))
+    }
+
     /// One of its times, in µs.
     pub(crate) fn roll(self, rng: &mut Rng) -> u64 {
         rng.u64(self.least.us()..=self.most.us())

@@ -260,7 +260,7 @@ impl Rules {
 
 /// When a gateway has surely acted on what came at that moment, if it was not slow: one that is stopped, or was a moment
 /// later, when it goes on and has worked off what came meanwhile.
-fn acted_on(faults: &[Fault], place: Place, at: Us) -> Us {
+pub(crate) fn acted_on(faults: &[Fault], place: Place, at: Us) -> Us {
     let stops = faults.iter().filter(|fault| {
         fault.kind == FaultKind::GatewayPause
             && fault.place == Some(place)

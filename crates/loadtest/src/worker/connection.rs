@@ -35,6 +35,14 @@ pub(super) struct Connection {
     pub(super) partial: Option<Box<Partial>>,
     /// What is true of the user as far as this connection goes; see [`Truth::pack`].
     truth: u64,
+    /// Attempts that failed since it was last there.
+    pub(super) failures: u8,
+    /// Whose turn it is among the gateways: the next one's after each failure.
+    pub(super) turn: u8,
+    /// Whether a gateway ended it, or told it to go elsewhere.
+    pub(super) is_sent_away: bool,
+    /// Since when it is to be there.
+    pub(super) wanted_us: u64,
     /// When it was due.
     pub(super) due_us: u64,
     /// When its `hello` was sent.
@@ -58,6 +66,10 @@ impl Connection {
             socket: None,
             stage: Stage::Away,
             partial: None,
+            failures: 0,
+            turn: 0,
+            is_sent_away: false,
+            wanted_us: 0,
             truth: Truth::Never.pack(),
             due_us: 0,
             hello_us: 0,
@@ -113,7 +125,7 @@ mod tests {
         assert!(connection.partial.is_none());
         let beat = crate::worker::beats::BYTES_EACH;
         let bytes = size_of::<Connection>() + connection.views.heap_len() + beat;
-        assert!(size_of::<Connection>() <= 104, "{}", size_of::<Connection>());
+        assert!(size_of::<Connection>() <= 112, "{}", size_of::<Connection>());
         assert!(bytes < BYTES_MAX / 3, "{bytes}");
     }
 }

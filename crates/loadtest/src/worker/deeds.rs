@@ -5,6 +5,7 @@ use presence_protocol::{ClientMessage, encode_client};
 use crate::failure::{Failure, close_label};
 use crate::ledger::Truth;
 use crate::measures::Count;
+use crate::scenario::Gap;
 use crate::worker::connection::Stage;
 use crate::worker::frames::Kind;
 use crate::worker::judge::{Due, is_settled};
@@ -132,12 +133,55 @@ impl Worker {
         }
     }
 
+    /// Leaves a gateway that asked for it, which may have ended the connection before.
+    pub(super) fn move_on(&mut self, index: u32, due_us: u64) {
+        let now_us = self.clock.now_us();
+        let connection = self.connection(index);
+        if connection.stage != Stage::Live || !connection.is_sent_away {
+            return;
+        }
+        connection.wanted_us = now_us;
+        connection.turn = connection.turn.wrapping_add(1);
+        self.note(index, Truth::Cut { at: now_us });
+        self.count(Count::SentAway);
+        self.open(index, due_us);
+    }
+
+    /// As clients do: after a while that is longer each time, and elsewhere.
+    fn come_back(&mut self, index: u32, stage: Stage, back_off: Gap) {
+        let now_us = self.clock.now_us();
+        if matches!(stage, Stage::Live | Stage::Greeting) {
+            self.note(index, Truth::Cut { at: now_us });
+        }
+        self.count(if stage == Stage::Live { Count::SentAway } else { Count::Retried });
+        let connection = &mut self.connections[index as usize];
+        if stage == Stage::Live {
+            (connection.wanted_us, connection.is_sent_away) = (now_us, true);
+        }
+        connection.stage = Stage::Away;
+        connection.turn = connection.turn.wrapping_add(1);
+        let wait_us = back_off.back_off(connection.failures, &mut self.rng);
+        connection.failures = connection.failures.saturating_add(1);
+        self.do_later(now_us + wait_us, index, Later::Return);
+    }
+
     /// The connection failed, or the other side ended it.
     pub(super) fn lose(&mut self, index: u32, failure: &Failure) {
         let now_us = self.clock.now_us();
         let connection = self.connection(index);
         let stage = connection.stage;
         connection.release();
+        let is_wanted = connection.is_opening() || stage == Stage::Live;
+        if let Failure::Closed(code) = failure
+            && is_wanted
+        {
+            self.measures.close(close_label(*code));
+        }
+        if let Some(back_off) = self.world.scenario.reconnect
+            && is_wanted
+        {
+            return self.come_back(index, stage, back_off);
+        }
         match stage {
             // As it was asked to.
             Stage::Leaving => {
@@ -160,9 +204,6 @@ impl Worker {
             }
         }
         self.connection(index).stage = Stage::Gone;
-        if let Failure::Closed(code) = failure {
-            self.measures.close(close_label(*code));
-        }
         self.measures.error(failure.to_string());
     }
 

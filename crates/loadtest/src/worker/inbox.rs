@@ -2,17 +2,18 @@
 
 use std::io::{ErrorKind, Read};
 use std::mem;
+use std::time::Duration;
 
 use presence_protocol::{Availability, GatewayMessage, RequestId, UserState, decode_gateway};
 
 use crate::failure::{Failure, refusal};
 use crate::ledger::Truth;
-use crate::measures::{Count, Timing};
+use crate::measures::{Count, Timing, micros};
 use crate::worker::connection::Stage;
 use crate::worker::frames::{self, Incoming, Kind, MESSAGE_LEN_MAX};
 use crate::worker::judge::Verdict;
 use crate::worker::opening::Upgrade;
-use crate::worker::reactor::Worker;
+use crate::worker::reactor::{Later, Worker};
 use crate::worker::views::Change;
 
 impl Worker {
@@ -148,7 +149,14 @@ impl Worker {
                 }
             }
             GatewayMessage::Error(error) => self.measures.error(refusal(error.code.as_str())),
-            GatewayMessage::Degraded { .. } | GatewayMessage::Draining { .. } => {}
+            GatewayMessage::Draining { reconnect_after_ms } => {
+                if self.world.scenario.reconnect.is_some() {
+                    let after_us = micros(Duration::from_millis(reconnect_after_ms));
+                    self.do_later(now_us + after_us, index, Later::Move);
+                    self.connection(index).is_sent_away = true;
+                }
+            }
+            GatewayMessage::Degraded { .. } => {}
         }
         Ok(())
     }

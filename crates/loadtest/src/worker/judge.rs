@@ -73,8 +73,13 @@ impl Rules {
     /// `before` was true.
     pub(crate) fn welcomed(self, before: Truth, since: u64, now: u64) -> Truth {
         let welcome_after_ms = (now.saturating_sub(since) / 1_000) as u32;
-        let left = matches!(before, Truth::Closed { .. } | Truth::Silent { .. });
-        if left && now + CLOSE_US <= self.ideal_offline(before) {
+        let graced_until = match before {
+            Truth::Closed { .. } | Truth::Silent { .. } => self.ideal_offline(before),
+            // Whose session ended, and who was given grace, is the gateway's to know: this long at least.
+            Truth::Cut { at } => at + self.grace_us,
+            _ => 0,
+        };
+        if now + CLOSE_US <= graced_until {
             Truth::Returned { since, welcome_after_ms }
         } else {
             Truth::Online { since, welcome_after_ms }
@@ -183,6 +188,11 @@ mod tests {
         assert_eq!(late, Truth::Online { since: 102 * SECOND, welcome_after_ms: 1_000 });
         assert_eq!(RULES.judge_offline(late, 103 * SECOND + 1), Verdict::Unjudged);
         assert_eq!(RULES.judge_offline(late, 105 * SECOND), Verdict::FalseOffline);
+        let cut = Truth::Cut { at: 100 * SECOND };
+        let back = RULES.welcomed(cut, 102 * SECOND, 102 * SECOND);
+        assert_eq!(back, Truth::Returned { since: 102 * SECOND, welcome_after_ms: 0 });
+        let late = RULES.welcomed(cut, 104 * SECOND, 104 * SECOND);
+        assert_eq!(late, Truth::Online { since: 104 * SECOND, welcome_after_ms: 0 });
         let after_bye = RULES.welcomed(Truth::Bye { at: 100 }, 200, 300);
         assert_eq!(after_bye, Truth::Online { since: 200, welcome_after_ms: 0 });
     }

@@ -75,7 +75,7 @@ impl Stream {
         let length_us = span.to_us - from_us;
         let at_rate = |rate: f64| (rate * length_us as f64 / 1e6).round() as u64;
         let (deed, all, length_us) = match span.phase {
-            Phase::Ramp { .. } | Phase::Hold { .. } => return None,
+            Phase::Ramp { .. } | Phase::Hold { .. } | Phase::Restart { .. } => return None,
             Phase::Storm { share, within, .. } => {
                 let deed = Deed::Storm { share, within_us: within.us() };
                 return Some(Self { deed, from_us, step_us: 0.0, done: 0, count: 1 });
@@ -118,6 +118,7 @@ mod tests {
             format: Notation::Msgpack,
             heartbeat: Heartbeat::default(),
             contacts: Model::None,
+            reconnect: None,
             phases: vec![
                 Phase::Ramp { rate: "10/s".parse().unwrap() },
                 Phase::Churn { rate: "5/s".parse().unwrap(), gap, duration },

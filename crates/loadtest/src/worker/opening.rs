@@ -36,6 +36,9 @@ impl Worker {
         connection.release();
         connection.stage = Stage::Connecting;
         connection.due_us = due_us;
+        if connection.failures == 0 && !connection.is_sent_away {
+            connection.wanted_us = due_us;
+        }
         connection.views.forget();
         self.opening.push_back((deadline_us, index, due_us));
         if let Err(failure) = self.begin(index) {
@@ -44,7 +47,8 @@ impl Worker {
     }
 
     fn begin(&mut self, index: u32) -> Result<(), Failure> {
-        let socket = std::net::TcpStream::from(self.world.begin(index)?);
+        let turn = self.connection(index).turn;
+        let socket = std::net::TcpStream::from(self.world.begin(index, turn)?);
         let mut socket = TcpStream::from_std(socket);
         let both = Interest::READABLE | Interest::WRITABLE;
         self.registry.register(&mut socket, Token(index as usize), both)?;
@@ -65,7 +69,8 @@ impl Worker {
         self.connection(index).stage = Stage::Upgrading;
         let asked = connected.and_then(|()| {
             self.outbox.clear();
-            self.outbox.extend_from_slice(self.world.request(index));
+            let turn = self.connections[index as usize].turn;
+            self.outbox.extend_from_slice(self.world.request(index, turn));
             self.write_outbox(index)
         });
         if let Err(failure) = asked {
@@ -125,9 +130,11 @@ impl Worker {
         let connection = self.connection(index);
         connection.stage = Stage::Live;
         connection.watched_us = now_us;
-        let due_us = connection.due_us;
+        let wanted_us = connection.wanted_us;
+        let timing = if connection.is_sent_away { Timing::Return } else { Timing::Connect };
+        (connection.failures, connection.is_sent_away) = (0, false);
         self.count(Count::Connected);
-        self.measures.time(Timing::Connect, now_us.saturating_sub(due_us));
+        self.measures.time(timing, now_us.saturating_sub(wanted_us));
         self.note_welcomed(index, now_us);
         self.watch(index, now_us)
     }

@@ -39,6 +39,8 @@ const SECOND_US: u64 = 1_000_000;
 pub(super) enum Later {
     Return,
     Thaw,
+    /// To another gateway, as this one asked.
+    Move,
 }
 
 /// A worker in its run.
@@ -221,6 +223,7 @@ impl Worker {
             match later {
                 Later::Return => self.open(index, due_us),
                 Later::Thaw => self.thaw(index),
+                Later::Move => self.move_on(index, due_us),
             }
         }
         while let Some((index, due_us)) = self.beats.pop_due(now_us) {

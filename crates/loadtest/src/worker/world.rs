@@ -99,21 +99,21 @@ impl World {
     }
 
     /// A connection on its way to a gateway.
-    pub(super) fn begin(&self, index: u32) -> io::Result<Socket> {
-        let target = self.gateway(index).target;
+    pub(super) fn begin(&self, index: u32, turn: u8) -> io::Result<Socket> {
+        let target = self.gateway(index, turn).target;
         match &self.sources {
             Some(sources) => sources.begin(target),
             None => begin_from_anywhere(target),
         }
     }
 
-    pub(super) fn request(&self, index: u32) -> &[u8] {
-        &self.gateway(index).request
+    pub(super) fn request(&self, index: u32, turn: u8) -> &[u8] {
+        &self.gateway(index, turn).request
     }
 
-    fn gateway(&self, index: u32) -> &Gateway {
-        let turn = (index as usize * self.workers as usize).wrapping_add(self.worker as usize);
-        &self.gateways[turn % self.gateways.len()]
+    fn gateway(&self, index: u32, turn: u8) -> &Gateway {
+        let first = (index as usize * self.workers as usize).wrapping_add(self.worker as usize);
+        &self.gateways[(first + usize::from(turn)) % self.gateways.len()]
     }
 
     pub(super) fn user_id(&self, user: u32) -> UserId {

@@ -177,6 +177,24 @@ async fn a_newcomer_forgives_what_happened_before_it_came() {
     assert!(ana.shown().is_online(), "{ana:?}");
 }
 
+/// In a store that was just born all have just come, and each of them shows that it is there.
+#[tokio::test]
+async fn a_gateway_that_was_stopped_just_after_the_birth_of_a_store_is_not_taken_for_its_absence() {
+    let world = World::new(Kind::Redis, slow());
+    let stopped = world.gateway("stopped").await;
+    renew(&stopped).await;
+    let other = world.gateway("other").await;
+    let since_ms = other.store().now_ms();
+    eventually("longer than any gap that is none", PATIENCE, async || {
+        renew(&other).await;
+        (other.store().now_ms() > since_ms + 1_600).then_some(())
+    })
+    .await;
+    renew(&stopped).await;
+    let leases = format!("{}:leases", world.prefix());
+    assert_eq!(shared_server(Kind::Redis).cli(&["HGET", &leases, "@away"]).trim(), "");
+}
+
 #[tokio::test]
 async fn a_gateway_that_finds_all_others_late_waits_whether_they_live() {
     let config = Config { grace: Duration::from_millis(1), ..slow() };

@@ -48,7 +48,9 @@ impl Quiet {
     /// How every user must look; none for whom that is not certain.
     pub(super) fn looks(&self, users: u32) -> HashMap<User, Look> {
         let sessions = |user: &User| self.round.sessions.get(user).map_or(&[][..], Vec::as_slice);
-        (0..users).filter_map(|user| Some((user, Look::of(sessions(&user))?))).collect()
+        (0..users)
+            .filter_map(|user| Some((user, Look::of(sessions(&user), &self.round.faults)?)))
+            .collect()
     }
 
     /// Every view of every connection that lives.

@@ -4,7 +4,8 @@ use std::cmp::Reverse;
 
 use presence_protocol::{Availability, Device, Show, StatusText, UserState};
 
-use crate::verify::record::{Facts, SetStatus, Us};
+use crate::verify::record::{Facts, Fault, SetStatus, Us};
+use crate::verify::truth::acted_on;
 
 /// Two statuses that were set so close together have no order that others must agree on.
 const STATUS_ORDER_MIN: Us = 1_000_000;
@@ -19,8 +20,9 @@ pub(crate) struct Look {
 }
 
 impl Look {
-    /// What living sessions amount to; none where it is not certain that they live.
-    pub(crate) fn of(sessions: &[Facts]) -> Option<Self> {
+    /// What living sessions amount to; none where it is not certain that they live. A gateway that is stopped acts on what
+    /// several sessions send meanwhile in any order.
+    pub(crate) fn of(sessions: &[Facts], faults: &[Fault]) -> Option<Self> {
         if sessions.iter().any(|facts| facts.is_living() && facts.welcome.is_none()) {
             return None;
         }
@@ -28,13 +30,19 @@ impl Look {
         let mut devices: Vec<&str> = living().filter_map(|facts| facts.device).collect();
         devices.sort_unstable();
         devices.dedup();
-        let mut statuses: Vec<&SetStatus> =
-            living().filter_map(|facts| facts.status.as_ref()).collect();
-        statuses.sort_unstable_by_key(|status| Reverse(status.set.after));
+        let set = |facts: &'_ Facts| {
+            let status = facts.status.clone()?;
+            Some((acted_on(faults, facts.place, status.set.by), status))
+        };
+        let mut statuses: Vec<(Us, SetStatus)> = living().filter_map(set).collect();
+        statuses.sort_unstable_by_key(|(_, status)| Reverse(status.set.after));
         let status = match statuses.as_slice() {
             [] => Some((Show::Online, String::new())),
-            [latest, next, ..] if next.set.by + STATUS_ORDER_MIN > latest.set.after => None,
-            [latest, ..] => Some((latest.show, latest.text.clone())),
+            [(_, latest), others @ ..] => {
+                let by = others.iter().map(|(by, _)| *by + STATUS_ORDER_MIN).max();
+                let is_latest = by.is_none_or(|by| by <= latest.set.after);
+                is_latest.then(|| (latest.show, latest.text.clone()))
+            }
         };
         Some(Self { online: living().next().is_some(), devices, status })
     }

@@ -201,7 +201,7 @@ fn the_look_of_a_user_is_what_its_living_sessions_amount_to() {
     (laptop.device, laptop.status) = (Some("web"), status(5_000, Show::Busy));
     let mut gone = session(0, Some((20_000, Ending::Closed)));
     (gone.device, gone.status) = (Some("tv"), status(15_000, Show::Online));
-    let look = Look::of(&[phone.clone(), laptop.clone(), gone]).unwrap();
+    let look = Look::of(&[phone.clone(), laptop.clone(), gone], &[]).unwrap();
     let right = state(1, Some(Show::Away), Some("mood 1"), &["ios", "web"]);
     assert_eq!(look.mismatch(&right), None);
     for wrong in [
@@ -212,8 +212,17 @@ fn the_look_of_a_user_is_what_its_living_sessions_amount_to() {
     ] {
         assert!(look.mismatch(&wrong).is_some(), "{wrong:?}");
     }
+    let sessions = [phone.clone(), laptop.clone()];
+    let stopped = Fault {
+        kind: FaultKind::GatewayPause,
+        place: Some(laptop.place),
+        from: Moment::at(4_900 * MS),
+        healed: Some(10_000 * MS),
+    };
+    let look = Look::of(&sessions, &[stopped]).unwrap();
+    assert_eq!(look.status, None, "both waited in the gateway");
     laptop.status = status(8_900, Show::Busy);
-    assert_eq!(Look::of(&[phone, laptop]).unwrap().status, None);
+    assert_eq!(Look::of(&[phone, laptop], &[]).unwrap().status, None);
 }
 
 #[test]

@@ -9,9 +9,10 @@
 -- Result   MessagePack list:
 --          { now_ms, born_us, 1 when this gateway's lease was good until now or else 0, { away_since_ms, back_ms } or { 0, 0 },
 --          { { gateway, renewed_ms, since_ms }, ... } }
--- Cost     8 commands
+-- Cost     9 commands
 --
--- Whoever has just come shows nothing of that: "@last" is left to those who were there before, or are for NEWCOMER_MS.
+-- Whoever has just come shows nothing of that: "@last" is left to those who were there before, or are for NEWCOMER_MS; and
+-- to those who are there since the store's first NEWCOMER_MS, in which all have just come.
 
 local GAP_MS, NEWCOMER_MS = 1500, 5000
 
@@ -31,11 +32,12 @@ local alive_ms = sent_ms > 0 and math.min(now_ms, sent_ms) or now_ms
 since_ms = since_ms > 0 and since_ms or now_ms
 redis.call('HSET', KEYS[1], gateway, string.format('%.0f %.0f', alive_ms, since_ms))
 local last_ms = pair(redis.call('HGET', KEYS[1], '@last'))
+local born_ms = math.floor(tonumber(redis.call('HGET', KEYS[1], '@born')) / 1000)
 local was_there = since_ms <= last_ms
 if was_there and last_ms < now_ms - GAP_MS then
   redis.call('HSET', KEYS[1], '@away', string.format('%.0f %.0f', last_ms, now_ms))
 end
-if was_there or last_ms == 0 or since_ms < now_ms - NEWCOMER_MS then
+if was_there or since_ms < born_ms + NEWCOMER_MS or since_ms < now_ms - NEWCOMER_MS then
   redis.call('HSET', KEYS[1], '@last', string.format('%.0f', now_ms))
 end
 redis.call('PEXPIRE', KEYS[1], ARGV[3])
