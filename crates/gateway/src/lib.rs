@@ -4,6 +4,7 @@
 //! and its life as a session.
 
 pub mod logs;
+pub mod open_files;
 pub mod settings;
 
 mod engine;

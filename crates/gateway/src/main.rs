@@ -5,7 +5,7 @@ use std::process::ExitCode;
 use anyhow::{Context, Result};
 use presence_gateway::auth::sign;
 use presence_gateway::settings::{Command, Settings};
-use presence_gateway::{Gateway, logs};
+use presence_gateway::{Gateway, logs, open_files};
 use presence_protocol::UserId;
 use tokio::signal::unix::{Signal, SignalKind, signal};
 use tracing::{info, warn};
@@ -47,8 +47,9 @@ fn print_keys(settings: &Settings, user: &UserId) {
 }
 
 #[tokio::main]
-async fn serve(settings: Settings) -> Result<()> {
+async fn serve(mut settings: Settings) -> Result<()> {
     logs::start(&settings)?;
+    open_files::fit(&mut settings);
     let mut stop = Stop::listen()?;
     let drain = settings.drain;
     let page_scheme = settings.dev.then_some(if settings.tls.is_some() { "https" } else { "http" });

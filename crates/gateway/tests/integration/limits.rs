@@ -13,6 +13,7 @@ use crate::dial::Dial;
 use crate::house::{House, Kind, OPEN, SLOW};
 use crate::http::{get, metric, refused_upgrade, until_online};
 use crate::peace::Peace;
+use crate::process::Process;
 use crate::raw::Raw;
 
 /// A gateway with the embedded store, on which nothing lapses.
@@ -59,6 +60,22 @@ async fn a_socket_too_many_is_refused_with_a_time_to_come_back_and_one_that_leav
     eventually("there is room", PATIENCE, has_room).await;
     let _third = Client::join(gateway.here(), Format::Json, "b").await;
     first.expect_online("b").await;
+}
+
+/// Each socket is a file: whoever comes when there are no more would be left without an answer.
+#[tokio::test]
+async fn a_gateway_takes_no_more_connections_than_it_may_have_open_files() {
+    let gateway =
+        Process::launch_with_open_files(164, [SLOW.flags(), vec![OPEN.to_owned()]].concat()).await;
+    let warning = |line: &&String| {
+        line.contains("\"WARN\"") && line.contains("raise the limit on open files")
+    };
+    assert!(gateway.said.iter().any(|line| warning(&line)), "{:?}", gateway.said);
+    let join = async |number| Client::join(gateway.addr, Format::Json, &format!("u{number}")).await;
+    // Besides 64 files for other things, and one in 32 for those who are refused.
+    let _clients = join_all((0..97).map(join)).await;
+    let answer = refused_upgrade(gateway.addr, &[]).await;
+    assert_eq!(answer.status, 503, "{answer:?}");
 }
 
 #[tokio::test]

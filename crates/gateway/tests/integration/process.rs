@@ -69,12 +69,21 @@ impl Process {
 
     /// Starts one with these flags, and waits until it listens.
     pub(crate) async fn launch(flags: Vec<String>) -> Self {
-        // The last one of two wins.
-        let args = ["--listen=127.0.0.1:0".to_owned(), "--log-format=json".to_owned()];
-        let mut child = command(args.into_iter().chain(flags))
-            .stderr(Stdio::piped())
-            .spawn()
-            .expect("it starts");
+        Self::listening(command(listening_flags(flags))).await
+    }
+
+    /// Starts one that may have so many files open, and waits until it listens.
+    pub(crate) async fn launch_with_open_files(limit: u32, flags: Vec<String>) -> Self {
+        let gateway = command(listening_flags(flags));
+        let mut shell = Command::new("sh");
+        shell.args(["-c", &format!("ulimit -n {limit} && exec \"$@\""), "sh"]);
+        shell.arg(gateway.as_std().get_program()).args(gateway.as_std().get_args());
+        shell.stdin(Stdio::null()).kill_on_drop(true);
+        Self::listening(shell).await
+    }
+
+    async fn listening(mut command: Command) -> Self {
+        let mut child = command.stderr(Stdio::piped()).spawn().expect("it starts");
         let mut lines = BufReader::new(child.stderr.take().expect("it is piped")).lines();
         let mut said = Vec::new();
         let addr = timeout(PATIENCE, async {
@@ -113,6 +122,12 @@ impl Process {
         let ended = timeout(limit, self.child.wait()).await;
         ended.unwrap_or_else(|_| panic!("it runs on after {limit:?}")).expect("it is waited for")
     }
+}
+
+/// The last one of two wins.
+fn listening_flags(flags: Vec<String>) -> impl Iterator<Item = String> {
+    let args = ["--listen=127.0.0.1:0".to_owned(), "--log-format=json".to_owned()];
+    args.into_iter().chain(flags)
 }
 
 fn listening_at(line: &str) -> Option<SocketAddr> {

@@ -37,7 +37,7 @@ pub(super) struct Connection {
     truth: u64,
     /// Attempts that failed since it was last there.
     pub(super) failures: u8,
-    /// Whose turn it is among the gateways: the next one's after each failure.
+    /// Whose turn it is among the gateways.
     pub(super) turn: u8,
     /// Whether a gateway ended it, or told it to go elsewhere.
     pub(super) is_sent_away: bool,

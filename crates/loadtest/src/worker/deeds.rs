@@ -136,12 +136,12 @@ impl Worker {
     /// Leaves a gateway that asked for it, which may have ended the connection before.
     pub(super) fn move_on(&mut self, index: u32, due_us: u64) {
         let now_us = self.clock.now_us();
-        let connection = self.connection(index);
+        let connection = &mut self.connections[index as usize];
         if connection.stage != Stage::Live || !connection.is_sent_away {
             return;
         }
         connection.wanted_us = now_us;
-        connection.turn = connection.turn.wrapping_add(1);
+        connection.turn = self.world.turn_after(connection.turn, &mut self.rng);
         self.note(index, Truth::Cut { at: now_us });
         self.count(Count::SentAway);
         self.open(index, due_us);
@@ -159,7 +159,7 @@ impl Worker {
             (connection.wanted_us, connection.is_sent_away) = (now_us, true);
         }
         connection.stage = Stage::Away;
-        connection.turn = connection.turn.wrapping_add(1);
+        connection.turn = self.world.turn_after(connection.turn, &mut self.rng);
         let wait_us = back_off.back_off(connection.failures, &mut self.rng);
         connection.failures = connection.failures.saturating_add(1);
         self.do_later(now_us + wait_us, index, Later::Return);
@@ -180,7 +180,8 @@ impl Worker {
         if let Some(back_off) = self.world.scenario.reconnect
             && is_wanted
         {
-            return self.come_back(index, stage, back_off);
+            self.come_back(index, stage, back_off);
+            return self.measures.error(failure.to_string());
         }
         match stage {
             // As it was asked to.

@@ -7,6 +7,7 @@ use std::ops::Range;
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use anyhow::{Context, Result, ensure};
+use fastrand::Rng;
 use http::Uri;
 use presence_protocol::{ClientMessage, Format, Hello, UserId, encode_client};
 use socket2::Socket;
@@ -109,6 +110,12 @@ impl World {
 
     pub(super) fn request(&self, index: u32, turn: u8) -> &[u8] {
         &self.gateway(index, turn).request
+    }
+
+    /// A turn that is another gateway's, of whom there are others: any of them, as a load balancer spreads those who come.
+    pub(super) fn turn_after(&self, turn: u8, rng: &mut Rng) -> u8 {
+        let others = (self.gateways.len() - 1).min(usize::from(u8::MAX) - 1) as u8;
+        turn.wrapping_add(if others == 0 { 0 } else { rng.u8(1..=others) })
     }
 
     fn gateway(&self, index: u32, turn: u8) -> &Gateway {
