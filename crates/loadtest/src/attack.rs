@@ -150,7 +150,11 @@ impl Gateway {
     /// What it counts, by its own metrics.
     async fn counters(&self) -> Result<Counters> {
         let url: Uri = format!("http://{}/metrics", self.target).parse()?;
-        let page = spawn_blocking(move || fetch::get(&url, &[]).context(url.to_string())).await??;
+        let page = spawn_blocking(move || {
+            fetch::get(&url, &[])
+                .with_context(|| format!("no counters at {url}: is the gateway there?"))
+        })
+        .await??;
         Ok(Counters(counters(&page).collect()))
     }
 }
