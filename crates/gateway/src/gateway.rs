@@ -4,7 +4,7 @@ use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::Duration;
 
-use anyhow::{Context, Result};
+use anyhow::{Result, anyhow};
 use prometheus_client::registry::Registry;
 use tokio::task::JoinSet;
 use tokio::time::{sleep, timeout};
@@ -61,8 +61,12 @@ impl Gateway {
         let consent = Consent::from_settings(&settings, &presence, &mut registry)?;
         let app = App::new(gateway, settings, authenticator, consent, presence, registry, metrics);
         let app = Arc::new(app);
-        let server = Server::bind(listen, app.clone(), tls.clone())
-            .with_context(|| format!("cannot listen on {listen}"))?;
+        let server = Server::bind(listen, app.clone(), tls.clone()).map_err(|error| {
+            anyhow!(
+                "cannot listen on {listen}: {error:#}; choose where with --listen (PRESENCE_LISTEN), \
+                 as in --listen 127.0.0.1:9000"
+            )
+        })?;
         Ok(Self {
             app,
             server,

@@ -12,7 +12,7 @@ use axum::extract::{DefaultBodyLimit, Request, State};
 use axum::http::{StatusCode, header};
 use axum::middleware::{Next, from_fn_with_state};
 use axum::response::{IntoResponse, Response};
-use axum::routing::{get, post};
+use axum::routing::{any, get, post};
 use tokio::time::timeout;
 
 use crate::admission::{Refusal, refuse};
@@ -26,7 +26,9 @@ pub(crate) fn router(app: SharedApp) -> Router {
         .route("/healthz", get("ok\n"))
         .route("/readyz", get(ready))
         .route("/metrics", get(metrics));
-    if !app.api_keys.is_empty() {
+    if app.api_keys.is_empty() {
+        router = router.route("/v1/{*call}", any(api::no_api_key));
+    } else {
         router = router.merge(backend(app.clone()));
     }
     if app.settings.dev || !app.api_keys.is_empty() {

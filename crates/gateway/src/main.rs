@@ -14,6 +14,9 @@ use tracing::{info, warn};
 #[global_allocator]
 static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
 
+/// With the time before it, a line of settings still fits a wide terminal.
+const LINE_LEN_MAX: usize = 100;
+
 fn main() -> ExitCode {
     let settings = Settings::load().unwrap_or_else(|error| error.exit());
     match run(settings) {
@@ -54,8 +57,9 @@ async fn serve(mut settings: Settings) -> Result<()> {
     let drain = settings.drain;
     let page_scheme = settings.dev.then_some(if settings.tls.is_some() { "https" } else { "http" });
     let gateway = Gateway::start(settings).await?;
-    let settings = gateway.summary().into_iter().map(|(name, value)| format!("{name}={value:?}"));
-    info!("started with {}", settings.collect::<Vec<_>>().join(" "));
+    for line in lines(gateway.summary()) {
+        info!("started with {line}");
+    }
     info!(addr = %gateway.addr(), "listening");
     if let Some(scheme) = page_scheme {
         info!("demo page: {scheme}://{}/", gateway.addr());
@@ -70,6 +74,22 @@ async fn serve(mut settings: Settings) -> Result<()> {
         () = stop.requested() => warn!("stopped at once"),
     }
     Ok(())
+}
+
+/// Settings side by side, as many as fit on a line.
+fn lines(settings: Vec<(&str, String)>) -> Vec<String> {
+    let mut lines: Vec<String> = Vec::new();
+    for (name, value) in settings {
+        let setting = format!("{name}={value:?}");
+        match lines.last_mut() {
+            Some(line) if line.len() + 1 + setting.len() <= LINE_LEN_MAX => {
+                line.push(' ');
+                line.push_str(&setting);
+            }
+            _ => lines.push(setting),
+        }
+    }
+    lines
 }
 
 /// The signals that stop the gateway: SIGTERM and SIGINT.

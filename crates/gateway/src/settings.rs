@@ -199,7 +199,7 @@ impl Settings {
 
     /// What a start-up message may show, in reading order; no secret is in it.
     pub fn summary(&self) -> Vec<(&'static str, String)> {
-        let duration = |d: Duration| humantime::format_duration(d).to_string();
+        let duration = values::written;
         let mut lines = vec![
             ("listen", self.listen.to_string()),
             ("tls", if self.tls.is_some() { "on" } else { "off" }.to_owned()),
@@ -281,7 +281,7 @@ impl fmt::Display for TokenRules {
         let any = |rule: &Option<String>| rule.clone().unwrap_or_else(|| "any".to_owned());
         let none = |rule: &Option<String>| rule.clone().unwrap_or_else(|| "none".to_owned());
         write!(f, "iss {}, aud {}, ", any(&self.issuer), none(&self.audience))?;
-        write!(f, "leeway {}", humantime::format_duration(self.leeway))
+        write!(f, "leeway {}", values::written(self.leeway))
     }
 }
 

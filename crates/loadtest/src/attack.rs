@@ -40,6 +40,7 @@ use crate::failure::Failure;
 use crate::fetch;
 use crate::limits::Limits;
 use crate::observe::counters;
+use crate::reported::work_and_tell;
 use crate::sources::{CONNECTIONS_PER_ADDRESS, Sources};
 
 const FORMAT: Format = Format::MsgPack;
@@ -55,15 +56,7 @@ const END_MAX: Duration = Duration::from_secs(10);
 
 /// Makes the attacks; fails when the crowd saw an error, or was told later than is let pass.
 pub(crate) fn attack(args: &AttackArgs) -> Result<ExitCode> {
-    let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build()?;
-    let report = runtime.block_on(attacks(args));
-    runtime.shutdown_background();
-    let report = report?;
-    print!("{}", report.table());
-    if let Some(path) = &args.json {
-        crate::write_json(&report, path).with_context(|| format!("writing {}", path.display()))?;
-    }
-    Ok(if report.is_clean() { ExitCode::SUCCESS } else { ExitCode::FAILURE })
+    work_and_tell(attacks(args), args.json.as_deref())
 }
 
 async fn attacks(args: &AttackArgs) -> Result<Report> {
@@ -157,7 +150,11 @@ impl Gateway {
     /// What it counts, by its own metrics.
     async fn counters(&self) -> Result<Counters> {
         let url: Uri = format!("http://{}/metrics", self.target).parse()?;
-        let page = spawn_blocking(move || fetch::get(&url, &[]).context(url.to_string())).await??;
+        let page = spawn_blocking(move || {
+            fetch::get(&url, &[])
+                .with_context(|| format!("no counters at {url}: is the gateway there?"))
+        })
+        .await??;
         Ok(Counters(counters(&page).collect()))
     }
 }

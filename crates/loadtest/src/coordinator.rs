@@ -1,7 +1,7 @@
 //! The coordinator of a run: hands out shares to workers, puts together what they tell, and stops
 //! them when the scenario is over, when nobody is left, or when it is told to.
 //!
-//! It opens no connection to a gateway itself.
+//! It opens no connection to a gateway itself, but to see whether there is one.
 
 mod crew;
 mod merge;
@@ -11,10 +11,11 @@ mod shares;
 use std::process::exit;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
-use anyhow::Result;
+use anyhow::{Context, Result};
+use tokio::net::TcpStream;
 use tokio::select;
 use tokio::signal::ctrl_c;
-use tokio::time::{Instant, MissedTickBehavior, interval, sleep_until};
+use tokio::time::{Instant, MissedTickBehavior, interval, sleep_until, timeout};
 
 use crate::coordinator::crew::{Crew, Event};
 use crate::coordinator::merge::{About, Merge};
@@ -44,10 +45,31 @@ pub(crate) fn run(plan: &Plan, on_begin: impl FnOnce(std::time::Instant)) -> Res
     runtime.block_on(coordinate(plan, on_begin))
 }
 
+/// Fails when nobody listens where workers of this host are sent: all connections would be begun, and fail, before that
+/// was told.
+async fn knock(plan: &Plan) -> Result<()> {
+    if plan.workers == 0 {
+        return Ok(());
+    }
+    for (url, address) in plan.urls.iter().zip(&plan.addresses) {
+        let reached = timeout(plan.connect_timeout, TcpStream::connect(address)).await;
+        reached.unwrap_or_else(|late| Err(late.into())).with_context(|| {
+            format!(
+                "--url {url}: nobody answers at {address}; start the gateway, or say where it is"
+            )
+        })?;
+    }
+    Ok(())
+}
+
 async fn coordinate(plan: &Plan, on_begin: impl FnOnce(std::time::Instant)) -> Result<Report> {
     let mut interrupted = std::pin::pin!(ctrl_c());
+    let gathered = async {
+        knock(plan).await?;
+        Crew::gather(plan).await
+    };
     let mut crew = select! {
-        crew = Crew::gather(plan) => crew?,
+        crew = gathered => crew?,
         _ = &mut interrupted => exit(INTERRUPTED.into()),
     };
     let epoch_unix = SystemTime::now().duration_since(UNIX_EPOCH)? + UNTIL_BEGIN;

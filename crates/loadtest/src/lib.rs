@@ -8,7 +8,7 @@
 //! Read in this order: `args`, `scenario`, `contacts` and `plan` (what to do, and whether this
 //! machine can), `coordinator` (who does it), `wire` (what is said between processes), `worker`
 //! (does it), `sources`, `ledger` (what is true), `measures` (what happened), `report` (what is told
-//! of it), and `observe`, with `process` and `fetch` (looks at the servers meanwhile). `local`, `sim`,
+//! of it), `reported` (how that ends a command), and `observe`, with `process` and `fetch` (looks at the servers meanwhile). `local`, `sim`,
 //! `verify` and `attack` are the other commands, each with its own guide: a run that starts what it
 //! loads, the simulation without sockets, the promise check, and the attacks. The latter two have
 //! `dial`; all but the first count in `tally`.
@@ -30,6 +30,7 @@ mod token;
 
 mod measures;
 mod report;
+mod reported;
 
 mod fetch;
 mod observe;
@@ -44,7 +45,7 @@ mod attack;
 mod sim;
 mod verify;
 
-use std::fs::{self, File};
+use std::fs;
 use std::path::Path;
 use std::process::ExitCode;
 use std::time::Instant;
@@ -54,7 +55,7 @@ use anyhow::{Context, Result};
 use args::{Cli, Command, RunArgs};
 use plan::Plan;
 use report::{Report, compare};
-use serde::Serialize;
+use reported::tell;
 
 /// Does what the command line says; fails when a connection did.
 pub fn execute(cli: Cli) -> Result<ExitCode> {
@@ -83,20 +84,13 @@ pub fn execute(cli: Cli) -> Result<ExitCode> {
 fn run_once(args: &RunArgs, on_begin: impl FnOnce(Instant)) -> Result<ExitCode> {
     let plan = Plan::of(args)?;
     let report = coordinator::run(&plan, on_begin)?;
-    print!("{}", report.table());
-    if let Some(path) = &plan.json {
-        write_json(&report, path).with_context(|| format!("writing {}", path.display()))?;
-    }
+    let exit_code = tell(&report, plan.json.as_deref())?;
     if let Some(path) = &plan.html {
         write_page(&report, path)?;
     }
-    Ok(if report.is_clean() { ExitCode::SUCCESS } else { ExitCode::FAILURE })
+    Ok(exit_code)
 }
 
 fn write_page(report: &Report, path: &Path) -> Result<()> {
     fs::write(path, report.page()?).with_context(|| format!("writing {}", path.display()))
-}
-
-fn write_json(report: &impl Serialize, path: &Path) -> Result<()> {
-    Ok(serde_json::to_writer_pretty(File::create(path)?, report)?)
 }

@@ -24,6 +24,8 @@ const CONNECTIONS_PER_WORKER: u64 = 18_000;
 pub(crate) struct Plan {
     pub(crate) scenario: Scenario,
     pub(crate) urls: Vec<String>,
+    /// Where those lead.
+    pub(crate) addresses: Vec<SocketAddr>,
     pub(crate) origin: Origin,
     pub(crate) jwt_secret: Option<String>,
     pub(crate) connect_timeout: Duration,
@@ -69,6 +71,7 @@ impl Plan {
         Ok(Self {
             scenario,
             urls: args.urls.iter().map(Uri::to_string).collect(),
+            addresses: targets,
             origin,
             jwt_secret: args.jwt_secret.clone(),
             connect_timeout: args.connect_timeout,
@@ -188,8 +191,10 @@ mod tests {
     fn what_cannot_be_done_is_refused_with_the_argument_named() {
         let table = [
             ("--url wss://example.org/ws", "--url"),
-            ("--connections 20 --watch 20", "contacts.count: 20"),
-            ("--connections 10000 --watch 9000", "contacts.count: 9000"),
+            ("--connections 20 --watch 20", "(--watch): 20 are too many"),
+            ("--connections 20", "use 19 or fewer"),
+            ("--connections 10000 --watch 9000", "(--watch): 9000 are too many"),
+            ("--url ws://127.0.0.1:8080", "write ws://127.0.0.1:8080/ws"),
             ("--heartbeat 1ms", "heartbeat.interval"),
             ("--url ws://192.0.2.1/ws --source-addresses 2", "--source-addresses"),
             ("--connections 4000000000 --rate 1000000/s --workers 2", "open files"),

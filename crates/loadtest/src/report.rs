@@ -17,9 +17,11 @@ pub(crate) mod written;
 pub(crate) use table::{LATENESS_WORTH_A_WORD_MS, write_kinds};
 
 use std::collections::BTreeMap;
+use std::fmt;
 
 use serde::{Deserialize, Serialize};
 
+use crate::reported::Reported;
 use promises::Outcome;
 
 /// The version of the JSON. `compare` refuses others.
@@ -86,10 +88,16 @@ impl Report {
             [first, .., last] => format!("{} gateways, {first} to {last}", self.urls.len()),
         }
     }
+}
+
+impl Reported for Report {
+    fn write(&self, text: &mut String) -> fmt::Result {
+        self.write_lines(text)
+    }
 
     /// Whether every connection that was started came up and stayed, and every promise was kept.
     /// Those still on their way when somebody stopped the run are no failures.
-    pub(crate) fn is_clean(&self) -> bool {
+    fn is_clean(&self) -> bool {
         let lost = self.count(names::FAILED) + self.count(names::DROPPED);
         let unfinished = match self.ending {
             Ending::Complete | Ending::NobodyLeft => self.count(CONNECTING),

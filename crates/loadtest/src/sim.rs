@@ -30,9 +30,10 @@ mod report;
 
 use std::process::ExitCode;
 
-use anyhow::{Context, Result};
+use anyhow::Result;
 use presence_testkit::RedisServer;
 
+use crate::reported::work_and_tell;
 use args::SimArgs;
 use plan::Plan;
 
@@ -46,13 +47,5 @@ pub(crate) fn simulate(args: &SimArgs) -> Result<ExitCode> {
         own_server = RedisServer::start();
         own_server.url()
     };
-    let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build()?;
-    let report = runtime.block_on(stages::run(&plan, &url));
-    runtime.shutdown_background();
-    let report = report?;
-    print!("{}", report.table());
-    if let Some(path) = &args.json {
-        crate::write_json(&report, path).with_context(|| format!("writing {}", path.display()))?;
-    }
-    Ok(if report.is_clean() { ExitCode::SUCCESS } else { ExitCode::FAILURE })
+    work_and_tell(stages::run(&plan, &url), args.json.as_deref())
 }

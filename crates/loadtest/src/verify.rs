@@ -32,32 +32,16 @@ mod narrator;
 mod report;
 mod story;
 
-use std::io::{IsTerminal, stdout};
 use std::process::ExitCode;
 
-use anyhow::{Context, Result};
+use anyhow::Result;
 
-use crate::coordinator::INTERRUPTED;
+use crate::reported::work_and_tell;
 use args::VerifyArgs;
 use plan::Plan;
-use report::Paint;
 
 /// Runs a check; fails when a promise was broken.
 pub(crate) fn verify(args: &VerifyArgs) -> Result<ExitCode> {
     let plan = Plan::of(args)?;
-    let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build()?;
-    let report = runtime.block_on(check::check(args, plan));
-    runtime.shutdown_background();
-    let report = report?;
-    let paint = if stdout().is_terminal() { Paint::Coloured } else { Paint::Plain };
-    print!("{}", report.table(paint));
-    if let Some(path) = &args.json {
-        crate::write_json(&report, path).with_context(|| format!("writing {}", path.display()))?;
-    }
-    Ok(match (report.is_kept(), report.stopped) {
-        (true, false) => ExitCode::SUCCESS,
-        // Nobody shall take it for a check that was done.
-        (true, true) => INTERRUPTED.into(),
-        (false, _) => ExitCode::FAILURE,
-    })
+    work_and_tell(check::check(args, plan), args.json.as_deref())
 }

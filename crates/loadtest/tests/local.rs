@@ -99,7 +99,7 @@ fn a_local_run_starts_what_it_loads_and_tells_of_it() {
     let stdout = String::from_utf8_lossy(&output.stdout);
     let stderr = String::from_utf8_lossy(&output.stderr);
     assert!(output.status.success(), "{stdout}\n{stderr}");
-    for part in ["20 connected", "1 gateways", "1 redis"] {
+    for part in ["20 connected", "1 gateway ", "1 redis"] {
         assert!(stdout.contains(part), "{part} is not in\n{stdout}");
     }
 }

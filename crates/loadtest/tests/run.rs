@@ -9,9 +9,10 @@ mod liar;
 mod workspace;
 
 use std::fs;
+use std::net::{SocketAddr, TcpListener};
 use std::path::Path;
 use std::process::{Child, Command, Output, Stdio};
-use std::thread::sleep;
+use std::thread::{self, sleep};
 use std::time::{Duration, Instant};
 
 use serde_json::Value;
@@ -277,7 +278,7 @@ fn a_run_ends_when_nobody_is_left() {
     let folder = tempfile::tempdir().expect("a folder");
     let file = folder.path().join("report.json");
     let json = format!("--json={}", file.display());
-    let url = format!("ws://{}/ws", gateway::free_address());
+    let url = format!("ws://{}/ws", hanging_up());
     let users = ["--connections=10", "--rate=100/s", "--watch=5", "--duration=10m"];
     let output = loadtest_of(&url, &[&users[..], &[&json]].concat()).output().expect("it runs");
     let said = said(&output);
@@ -285,7 +286,29 @@ fn a_run_ends_when_nobody_is_left() {
     let report = report(&file);
     assert_eq!(report["ending"], "nobody_left", "{said}");
     assert_eq!((&report["counts"]["failed"], &report["counts"]["open"]), (&10.into(), &0.into()));
-    assert_eq!(report["errors"]["TCP: connection refused"], 10, "{said}");
+    let errors = report["errors"].as_object().expect("kinds of errors");
+    assert_eq!(errors.values().filter_map(Value::as_u64).sum::<u64>(), 10, "{said}");
+}
+
+/// Where every connection is accepted, and ended at once.
+fn hanging_up() -> SocketAddr {
+    let listener = TcpListener::bind("127.0.0.1:0").expect("a free port");
+    let address = listener.local_addr().expect("it has an address");
+    thread::spawn(move || listener.incoming().for_each(drop));
+    address
+}
+
+#[test]
+fn a_port_where_nobody_listens_is_told_at_once() {
+    let address = gateway::free_address();
+    let before = Instant::now();
+    let output = loadtest_of(&format!("ws://{address}/ws"), &["--duration=10m"]).output();
+    let output = output.expect("it runs");
+    let said = said(&output);
+    assert_eq!(output.status.code(), Some(2), "{said}");
+    assert!(said.contains(&format!("nobody answers at {address}")), "{said}");
+    assert_eq!(said.trim().lines().count(), 1, "{said}");
+    assert!(before.elapsed() < Duration::from_secs(10), "{:?}", before.elapsed());
 }
 
 #[test]

@@ -21,6 +21,10 @@ use crate::admission::Handshake;
 use crate::app::SharedApp;
 use crate::auth::{AuthError, Identity, Permission};
 
+/// Before a close that says that the token is not valid, as it is to a client.
+const NO_TOKENS: &str = "hello: `token` cannot be verified, since this gateway runs without \
+    authentication: say who you are with `user`";
+
 /// What is known of a client before its `hello`.
 pub(crate) struct Newcomer {
     /// Who it is, where the request said so.
@@ -104,12 +108,13 @@ async fn hello(wire: &mut Wire, app: &SharedApp) -> Result<Hello, End> {
     loop {
         let payload = next_payload(wire, app, &mut limiter).await?;
         let refused = match decode_client(wire.format(), &payload) {
-            Ok(ClientMessage::Hello(hello)) => {
-                if asks_token || hello.user.is_some() || hello.token.is_some() {
-                    return Ok(hello);
-                }
-                bad_message("hello: `user` is missing".to_owned())
+            Ok(ClientMessage::Hello(hello)) if asks_token => return Ok(hello),
+            Ok(ClientMessage::Hello(hello)) if hello.token.is_some() => {
+                explain(wire, bad_message(NO_TOKENS.to_owned())).await?;
+                return Ok(hello);
             }
+            Ok(ClientMessage::Hello(hello)) if hello.user.is_some() => return Ok(hello),
+            Ok(ClientMessage::Hello(_)) => bad_message("hello: `user` is missing".to_owned()),
             Ok(_) => {
                 let message = "the first message must be hello".to_owned();
                 explain(wire, bad_message(message)).await?;

@@ -81,6 +81,18 @@ pub(crate) async fn user(
     Ok(Json(states.pop().unwrap_or_else(|| UserState::never_seen(user))))
 }
 
+/// Any call where nobody was given a key to make it. It tells no more than the status does.
+pub(crate) async fn no_api_key() -> Refusal {
+    Refusal {
+        status: StatusCode::NOT_FOUND,
+        code: "no_api_key",
+        message:
+            "the calls under /v1 are closed: --api-key (PRESENCE_API_KEY) opens them to whoever \
+                  sends the key"
+                .to_owned(),
+    }
+}
+
 async fn look_up(app: &SharedApp, users: Vec<UserId>) -> Result<Vec<UserState>, Refusal> {
     app.presence.query(users).await.map_err(|error| Refusal::store(&error))
 }

@@ -135,7 +135,7 @@ impl Admission {
             ("sessions_over", name_of(&self.sessions_over)),
             ("max_handshakes", self.max_handshakes.to_string()),
             ("handshake_rate", rate),
-            ("http_timeout", humantime::format_duration(self.http_timeout).to_string()),
+            ("http_timeout", values::written(self.http_timeout)),
             ("max_unsent_bytes", self.max_unsent_bytes.to_string()),
             ("max_memory", self.max_memory.to_string()),
             ("allowed_origins", self.allowed_origins.to_string()),

@@ -12,7 +12,6 @@ use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::time::Duration;
 
-use clap::builder::BoolishValueParser;
 use clap::{ArgAction, CommandFactory, Parser, Subcommand, ValueEnum};
 use presence_protocol::UserId;
 
@@ -42,7 +41,7 @@ pub(super) struct Flags {
     /// Quick start: no authentication, on loopback, with a demo page
     #[arg(long, help_heading = "Start", value_name = "BOOL", default_value = "false")]
     #[arg(num_args = 0..=1, require_equals = true, default_missing_value = "true")]
-    #[arg(action = ArgAction::Set, value_parser = BoolishValueParser::new())]
+    #[arg(action = ArgAction::Set, value_parser = values::truth)]
     #[arg(hide_default_value = true, hide_possible_values = true)]
     pub(super) dev: bool,
 
@@ -158,7 +157,7 @@ pub(super) struct Flags {
 
     /// Remember for this long whose tokens were revoked: at least as long as any token is valid
     #[arg(long, value_name = "DURATION", help_heading = "Access")]
-    #[arg(default_value = "24h", value_parser = values::revocation_kept)]
+    #[arg(default_value = "1d", value_parser = values::revocation_kept)]
     pub(super) revocation_kept: Duration,
 
     #[command(flatten)]
@@ -167,7 +166,7 @@ pub(super) struct Flags {
     /// Allow --auth none or --dev on an address that others can reach
     #[arg(long, help_heading = "Access", value_name = "BOOL", default_value = "false")]
     #[arg(num_args = 0..=1, require_equals = true, default_missing_value = "true")]
-    #[arg(action = ArgAction::Set, value_parser = BoolishValueParser::new())]
+    #[arg(action = ArgAction::Set, value_parser = values::truth)]
     #[arg(hide_default_value = true, hide_possible_values = true)]
     pub(super) allow_insecure: bool,
 

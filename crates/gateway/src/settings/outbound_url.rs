@@ -10,12 +10,11 @@ use hyper::Uri;
 pub struct OutboundUrl(Uri);
 
 impl OutboundUrl {
-    /// Checks it. The error does not quote the URL.
+    /// Checks it. The error ends a sentence that has named the setting, and does not quote the URL.
     pub fn new(url: &str) -> Result<Self, String> {
-        const RIGHT: &str = "it would be right as https://auth.example.com/keys";
-        let uri: Uri = url.parse().map_err(|error| format!("is no URL ({error}); {RIGHT}"))?;
+        let uri: Uri = url.parse().map_err(|error| format!("is no URL ({error})"))?;
         let (scheme, Some(authority)) = (uri.scheme_str(), uri.authority()) else {
-            return Err(format!("has no host; {RIGHT}"));
+            return Err("has no host".to_owned());
         };
         if authority.as_str().contains('@') {
             return Err(
@@ -27,11 +26,12 @@ impl OutboundUrl {
         match scheme {
             Some("https") => Ok(Self(uri)),
             Some("http") if is_loopback(authority.host()) => Ok(Self(uri)),
-            Some("http") => Err(format!(
-                "is plain http to another machine, where anybody on the way could change what it \
-                 answers; {RIGHT}"
-            )),
-            _ => Err(format!("must start with https://; {RIGHT}")),
+            Some("http") => {
+                Err("is plain http to another machine, where anybody on the way could \
+                change what it answers"
+                    .to_owned())
+            }
+            _ => Err("must start with https://".to_owned()),
         }
     }
 

@@ -10,7 +10,9 @@ use std::time::Duration;
 use presence::store::redis::{ClientFiles, TlsFiles};
 
 use super::flags::{Flags, StoreKind};
-use super::{Admission, Auth, CertificateFiles, RedisUrl, Secret, Settings, Store, watching};
+use super::{
+    Admission, Auth, CertificateFiles, RedisUrl, Secret, Settings, Store, values, watching,
+};
 use access::auth;
 
 /// A client, its network and Redis need this much to keep up with heartbeats.
@@ -102,7 +104,7 @@ fn pair(
 }
 
 fn check_times(flags: &Flags) -> Result<(), String> {
-    let show = humantime::format_duration;
+    let show = values::written;
     let (heartbeat, ttl) = (flags.heartbeat, flags.ttl);
     if heartbeat < HEARTBEAT_MIN {
         return Err(format!(

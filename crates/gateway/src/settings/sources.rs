@@ -8,10 +8,10 @@ use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 
 use clap::FromArgMatches;
-use clap::error::ErrorKind;
+use clap::error::{ContextKind, ContextValue, ErrorKind};
 
 use super::flags::{self, Flags};
-use super::{File, SettingsError};
+use super::{File, SettingsError, values};
 
 const PROGRAM: &str = "presence-gateway";
 const ENV_PREFIX: &str = "PRESENCE_";
@@ -83,6 +83,9 @@ fn parse(args: &[OsString]) -> Result<Flags, SettingsError> {
         match error.kind() {
             ErrorKind::DisplayHelp | ErrorKind::DisplayVersion => {
                 SettingsError::Asked(error.render().to_string())
+            }
+            ErrorKind::InvalidSubcommand => {
+                SettingsError::Invalid(format!("{}; {}", one_line(&error), no_word(&error)))
             }
             _ => SettingsError::Invalid(one_line(&error)),
         }
@@ -184,6 +187,19 @@ fn known(spelled: &str, spell: impl Fn(&str) -> String) -> Result<String, String
         Some(name) => format!("; did you mean {}?", spell(name)),
         None => "; --help lists them all".to_owned(),
     })
+}
+
+/// What would be right where a word stands that is neither a flag nor a subcommand.
+fn no_word(error: &clap::Error) -> &'static str {
+    let word = match error.get(ContextKind::InvalidSubcommand) {
+        Some(ContextValue::String(word)) => word,
+        _ => "",
+    };
+    if values::truth(word).is_ok() {
+        "a switch takes its value after '=', as in --dev=false"
+    } else {
+        "to serve, give flags and no word, as in presence-gateway --dev"
+    }
 }
 
 fn one_line(error: &clap::Error) -> String {

@@ -102,6 +102,17 @@ fn a_file_may_use_either_dash_and_bare_numbers() {
 }
 
 #[test]
+fn the_example_of_a_file_is_taken() {
+    let example = include_str!("../../../../deploy/gateway.toml");
+    let settings = load(&[], &[("PRESENCE_JWT_SECRET", SECRET)], example).unwrap();
+    assert!(matches!(settings.auth, Auth::Jwt { .. }) && matches!(settings.store, Store::Redis(_)));
+    // What is commented out as well.
+    let whole = example.replace("\n#jwt", "\njwt");
+    assert_ne!(whole, example);
+    load(&[], &[("PRESENCE_JWT_SECRET", SECRET)], &whole).unwrap();
+}
+
+#[test]
 fn a_secret_or_a_url_chooses_what_needs_it() {
     let secret = [("PRESENCE_JWT_SECRET", SECRET)];
     let jwt = load(&[], &secret, "").unwrap();

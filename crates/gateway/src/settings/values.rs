@@ -70,12 +70,16 @@ impl fmt::Debug for Secret {
 impl RedisUrl {
     /// Checks the scheme and that there is a host. The error does not quote the URL.
     pub fn new(url: &str) -> Result<Self, String> {
+        const RIGHT: &str = "redis://127.0.0.1:6379";
         let schemes = || {
             let quoted: Vec<_> = REDIS_SCHEMES.iter().map(|s| format!("{s}://")).collect();
             quoted.join(", ")
         };
         let Some((scheme, rest)) = url.split_once("://") else {
-            return Err(format!("must be a URL that starts with one of {}", schemes()));
+            return Err(format!(
+                "must be a URL that starts with one of {}; it would be right as {RIGHT}",
+                schemes()
+            ));
         };
         if !REDIS_SCHEMES.contains(&plain_scheme(scheme).as_str()) {
             return Err(format!(
@@ -141,6 +145,15 @@ fn plain_scheme(scheme: &str) -> String {
     format!("{base}{kind}")
 }
 
+/// What a switch is set to.
+pub(super) fn truth(text: &str) -> Result<bool, String> {
+    match text.to_lowercase().as_str() {
+        "true" | "t" | "yes" | "y" | "on" | "1" => Ok(true),
+        "false" | "f" | "no" | "n" | "off" | "0" => Ok(false),
+        _ => Err("it must be true or false".to_owned()),
+    }
+}
+
 pub(super) fn listen(text: &str) -> Result<SocketAddr, String> {
     text.parse().map_err(|_| {
         "it must be an IP address and a port, such as 127.0.0.1:8080, 0.0.0.0:8080 or [::1]:8080"
@@ -164,6 +177,25 @@ pub(super) fn duration(text: &str) -> Result<Duration, String> {
         return Err("it must be at most ten years".to_owned());
     }
     Ok(parsed)
+}
+
+/// A duration as it is set: in the largest unit of which it is a whole number.
+pub(super) fn written(duration: Duration) -> String {
+    const UNITS_NS: [(&str, u128); 6] = [
+        ("d", 86_400_000_000_000),
+        ("h", 3_600_000_000_000),
+        ("m", 60_000_000_000),
+        ("s", 1_000_000_000),
+        ("ms", 1_000_000),
+        ("us", 1_000),
+    ];
+    let ns = duration.as_nanos();
+    if ns == 0 {
+        return "0s".to_owned();
+    }
+    let unit = UNITS_NS.into_iter().find(|(_, unit_ns)| ns.is_multiple_of(*unit_ns));
+    let (name, unit_ns) = unit.unwrap_or(("ns", 1));
+    format!("{}{name}", ns / unit_ns)
 }
 
 pub(super) fn positive_duration(text: &str) -> Result<Duration, String> {
@@ -224,4 +256,25 @@ pub(super) fn log_filter(text: &str) -> Result<String, String> {
 
 pub(super) fn user(text: &str) -> Result<UserId, String> {
     UserId::new(text).map_err(|error| error.to_string())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_duration_is_shown_as_it_is_set() {
+        for text in ["30d", "1d", "25h", "90m", "5m", "61s", "30s", "250ms", "7us", "3ns", "0s"] {
+            assert_eq!(written(duration(text).unwrap()), text);
+        }
+        assert_eq!(written(duration("1m 30s").unwrap()), "90s");
+    }
+
+    #[test]
+    fn a_switch_takes_the_usual_words() {
+        for (yes, no) in [("true", "false"), ("Yes", "NO"), ("on", "off"), ("1", "0")] {
+            assert_eq!((truth(yes), truth(no)), (Ok(true), Ok(false)));
+        }
+        assert!(truth("").is_err() && truth("maybe").is_err());
+    }
 }

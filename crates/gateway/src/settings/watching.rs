@@ -4,10 +4,12 @@ use std::fmt;
 use std::time::Duration;
 
 use super::flags::{Down, PolicyKind, WatchFlags};
-use super::{Auth, OutboundUrl, Secret};
+use super::{Auth, OutboundUrl, Secret, values};
 
 /// Who asks for something must show so much: it is a key like those of the backend.
 const SECRET_BYTES_MIN: usize = 16;
+
+const RIGHT_URL: &str = "it would be right as https://app.example.com/watch";
 
 /// Who decides whom a user may watch. A claim `watch` restricts it under each policy.
 #[derive(Clone, Debug)]
@@ -78,7 +80,7 @@ fn callback(flags: &WatchFlags) -> Result<Option<Callback>, String> {
         };
     };
     let url = OutboundUrl::new(url.expose());
-    let url = url.map_err(|error| format!("watch_callback_url {error}"))?;
+    let url = url.map_err(|error| format!("watch_callback_url {error}; {RIGHT_URL}"))?;
     let Some(secret) = &flags.watch_callback_secret else {
         return Err("watch_callback_url is set, but watch_callback_secret is not: set it to what \
             your backend knows the gateway by"
@@ -116,7 +118,7 @@ impl fmt::Display for WatchPolicy {
             Self::Open => PolicyKind::Open.fmt(f),
             Self::Token => PolicyKind::Token.fmt(f),
             Self::Callback(callback) => {
-                let show = humantime::format_duration;
+                let show = values::written;
                 let Callback { url, timeout, ttl, cache_len, down, .. } = callback;
                 let (timeout, ttl) = (show(*timeout), show(*ttl));
                 let down = match down {

@@ -51,9 +51,16 @@ async fn without_an_api_key_there_are_no_calls_for_the_backend() {
     let gateway = presence_gateway::Gateway::start(settings.expect("good settings")).await;
     let addr = gateway.as_ref().expect("it starts").addr();
     let mut http = Http::connect(addr).await;
-    assert_eq!(http.query(r#"{"users":["b"]}"#).await.status, 404);
-    assert_eq!(http.get_with_key("/v1/presence/b").await.status, 404);
-    assert_eq!(http.post("/v1/users/b/disconnect", "").await.status, 404);
+    for answer in [
+        http.query(r#"{"users":["b"]}"#).await,
+        http.get_with_key("/v1/presence/b").await,
+        http.post("/v1/users/b/disconnect", "").await,
+    ] {
+        let error = &json_of(&answer)["error"];
+        assert_eq!((answer.status, &error["code"]), (404, &json!("no_api_key")));
+        assert!(error["message"].to_string().contains("--api-key"), "{error}");
+    }
+    assert_eq!(http.get("/v1/stats").await.status, 200);
 }
 
 #[tokio::test]

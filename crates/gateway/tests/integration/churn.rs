@@ -14,8 +14,8 @@ use presence_testkit::eventually;
 use tokio::task::JoinSet;
 use tokio::time::sleep;
 
-use crate::client::{Client, user, users};
-use crate::house::{House, Kind, QUICK, on_both_stores};
+use crate::client::{Client, name, names, user, users};
+use crate::house::{HEAL_MAX, House, Kind, QUICK_AND_LENIENT, WAITING_MAX, on_both_stores};
 use crate::http;
 
 on_both_stores!(whatever_the_churn_versions_only_grow_and_every_view_ends_at_the_truth);
@@ -26,23 +26,8 @@ const ACTS_PER_USER: usize = 60;
 const WATCHERS: usize = 4;
 const REQUESTS_PER_WATCHER: usize = 500;
 
-/// How soon every view must be the truth once all is quiet; also the promise.
-const HEAL_MAX: Duration = Duration::from_secs(5);
-
-/// The most requests that a watcher lets wait; a gateway takes 16.
-const WAITING_MAX: usize = 8;
-
-fn name(number: usize) -> String {
-    format!("u{number}")
-}
-
-fn all_names() -> Vec<String> {
-    (0..USERS).map(name).collect()
-}
-
 async fn whatever_the_churn_versions_only_grow_and_every_view_ends_at_the_truth(kind: Kind) {
-    // A TTL that does not end a session whose process had no turn for a while.
-    let house = House::new(kind, QUICK.ttl(Duration::from_secs(10))).await;
+    let house = House::new(kind, QUICK_AND_LENIENT).await;
     let addrs = [house.here(), house.there()];
     let mut actors = JoinSet::new();
     for number in 0..USERS {
@@ -70,8 +55,8 @@ async fn whatever_the_churn_versions_only_grow_and_every_view_ends_at_the_truth(
         HEAL_MAX,
         async || {
             let [here, there] = [
-                http::query(addrs[0], &all_names()).await,
-                http::query(addrs[1], &all_names()).await,
+                http::query(addrs[0], &names(USERS)).await,
+                http::query(addrs[1], &names(USERS)).await,
             ];
             for watcher in &mut watchers {
                 watcher.catch_up().await;
@@ -197,7 +182,7 @@ impl Watcher {
             asked: 0,
             waiting: VecDeque::new(),
             watching: BTreeSet::new(),
-            forgotten: all_names().into_iter().collect(),
+            forgotten: names(USERS).into_iter().collect(),
             highest: HashMap::new(),
             view: BTreeMap::new(),
         }
@@ -205,7 +190,7 @@ impl Watcher {
 
     async fn live(mut self, quiet: tokio::sync::watch::Receiver<bool>) -> Self {
         while !*quiet.borrow() || self.asked < REQUESTS_PER_WATCHER {
-            while self.waiting.len() < WAITING_MAX && self.random.u8(..4) > 0 {
+            while self.waiting.len() < WAITING_MAX / 2 && self.random.u8(..4) > 0 {
                 self.ask();
             }
             let pause = Duration::from_millis(self.random.u64(..5));
@@ -222,7 +207,7 @@ impl Watcher {
 
     fn ask(&mut self) {
         let count = self.random.usize(1..=USERS / 2);
-        let mut names = all_names();
+        let mut names = names(USERS);
         self.random.shuffle(&mut names);
         names.truncate(count);
         let id = self.client.fresh_id();

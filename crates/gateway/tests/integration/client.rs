@@ -70,6 +70,16 @@ pub(crate) fn users<S: AsRef<str>>(names: impl IntoIterator<Item = S>) -> Vec<Us
     names.into_iter().map(|name| user(name.as_ref())).collect()
 }
 
+/// The name of one of many users.
+pub(crate) fn name(number: usize) -> String {
+    format!("u{number}")
+}
+
+/// The names of so many users.
+pub(crate) fn names(count: usize) -> Vec<String> {
+    (0..count).map(name).collect()
+}
+
 impl Client {
     /// Opens a socket, and says nothing yet.
     pub(crate) async fn dial(addr: SocketAddr, format: Format) -> Self {

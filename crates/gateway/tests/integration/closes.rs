@@ -165,10 +165,13 @@ async fn a_token_that_is_not_valid_is_closed_with_4002() {
 }
 
 #[tokio::test]
-async fn a_token_where_nobody_can_verify_it_is_closed_with_4002() {
+async fn a_token_where_nobody_can_verify_it_is_closed_with_4002_and_told_why() {
     let gateway = gateway(&[OPEN]).await;
     let mut client = Client::dial(gateway.here(), Format::Json).await;
     client.send(&ClientMessage::Hello(hello(token("b"))));
+    let error = client.expect_error(ErrorCode::BadMessage).await;
+    assert!(error.message.contains("without authentication"), "{error:?}");
+    assert!(error.message.contains("`user`"), "{error:?}");
     client.expect_close(4002).await;
 }
 

@@ -10,12 +10,9 @@ use presence_protocol::Format;
 use tokio::time::{Instant, sleep};
 
 use crate::client::{Client, PATIENCE};
-use crate::house::Times;
+use crate::house::{HEAL_MAX, Times};
 use crate::http;
 use crate::observer::Observer;
-
-/// How soon after a fault every view must be the truth again.
-const HEAL_MAX: Duration = Duration::from_secs(5);
 
 /// As short as lets a test tell TTL, grace and healing apart.
 pub(crate) const TIMES: Times = Times {

@@ -7,7 +7,7 @@ use std::time::Duration;
 use futures::future::join_all;
 use presence_protocol::{ClientMessage, Format, Show, Status};
 
-use crate::client::{Client, PATIENCE, users};
+use crate::client::{Client, PATIENCE, names, users};
 use crate::dial::Dial;
 use crate::http::metric;
 use crate::peace::Peace;
@@ -15,10 +15,6 @@ use crate::raw::Raw;
 
 /// Far less than any of these would take if it were kept.
 const GROWN_MAX: u64 = 96 << 20;
-
-fn names(count: usize) -> Vec<String> {
-    (0..count).map(|number| format!("u{number}")).collect()
-}
 
 #[tokio::test]
 async fn requests_that_come_byte_by_byte_end_and_others_come_in_beside_them() {

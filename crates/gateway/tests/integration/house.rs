@@ -18,6 +18,12 @@ pub(crate) const API_KEY: &str = "the key of these tests";
 /// How much later than the TTL and the grace an offline may be shown at the latest.
 pub(crate) const LATE_MAX: Duration = Duration::from_secs(1);
 
+/// How soon every view must be the truth again after a fault, or once all is quiet.
+pub(crate) const HEAL_MAX: Duration = Duration::from_secs(5);
+
+/// How many requests of a session a gateway lets wait for an earlier one.
+pub(crate) const WAITING_MAX: usize = 16;
+
 /// Shared by all tests that do not hurt others; each has its own prefix.
 static REDIS: LazyLock<RedisServer> = LazyLock::new(RedisServer::start);
 
@@ -42,6 +48,9 @@ pub(crate) const QUICK: Times = Times {
     ttl: Duration::from_secs(1),
     grace: Duration::from_millis(300),
 };
+
+/// As short, but no session ends whose process had no turn for a while.
+pub(crate) const QUICK_AND_LENIENT: Times = Times { ttl: Duration::from_secs(10), ..QUICK };
 
 /// Nothing lapses and no grace ends during a test.
 pub(crate) const SLOW: Times = Times {

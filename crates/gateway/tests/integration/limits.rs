@@ -8,7 +8,7 @@ use presence_testkit::eventually;
 use tokio::time::{Instant, timeout};
 
 use crate::app::{App, Mood};
-use crate::client::{Client, PATIENCE, users};
+use crate::client::{Client, PATIENCE, names, users};
 use crate::dial::Dial;
 use crate::house::{House, Kind, OPEN, SLOW};
 use crate::http::{get, metric, refused_upgrade, until_online};
@@ -143,7 +143,7 @@ async fn who_makes_no_progress_in_a_handshake_keeps_others_out_for_a_moment_only
 async fn connections_that_come_too_fast_wait_their_turn_and_all_come_in() {
     let gateway = gateway(&["--handshake-rate=50"]).await;
     let before = Instant::now();
-    let names: Vec<String> = (0..100).map(|number| format!("u{number}")).collect();
+    let names = names(100);
     let join = |name| Client::join(gateway.here(), Format::Json, name);
     let clients = join_all(names.iter().map(|name| join(name))).await;
     // Some may come at once, and the rest at the rate.
@@ -209,7 +209,7 @@ async fn answers_for_who_does_not_read_are_dropped_beyond_their_bytes_and_counte
 async fn a_request_names_no_more_users_than_a_watch_list_holds() {
     let gateway = gateway(&["--max-watch=10"]).await;
     let mut client = Client::join(gateway.here(), Format::Json, "a").await;
-    let names = users((0..11).map(|number| format!("u{number}")));
+    let names = users(names(11));
     for request in [
         ClientMessage::Watch { users: names.clone(), id: None, grant: None },
         ClientMessage::Query { users: names.clone(), id: None, grant: None },

@@ -8,12 +8,9 @@ use presence_testkit::{RedisServer, eventually};
 use tokio::time::Instant;
 
 use crate::client::{Client, PATIENCE, users};
-use crate::house::{House, Kind, OPEN, QUICK, SLOW, Times, shared_redis};
+use crate::house::{HEAL_MAX, House, Kind, OPEN, QUICK, SLOW, Times, shared_redis};
 use crate::http::{self, Http};
 use crate::process::keys_of;
-
-/// How soon after a fault every view must be the truth again.
-const HEAL_MAX: Duration = Duration::from_secs(5);
 
 /// Sockets are kept alive while the test works on the server.
 pub(crate) const TIMES: Times = Times { ttl: Duration::from_secs(2), ..QUICK };

@@ -4,7 +4,10 @@ use std::io::Write;
 use std::net::{Ipv4Addr, TcpListener};
 use std::time::{Duration, Instant};
 
-use crate::process::{command, output_of};
+use serde_json::Value;
+
+use crate::house::SLOW;
+use crate::process::{Process, command, output_of};
 
 /// Runs the binary, which must refuse to start. Answers the one line that it says.
 async fn refusal(command: tokio::process::Command) -> String {
@@ -83,5 +86,22 @@ async fn an_address_that_is_taken_is_said_in_one_line() {
     let taken = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).expect("a port");
     let addr = taken.local_addr().expect("an address").to_string();
     let said = refusal(command(["--dev", &format!("--listen={addr}")])).await;
-    assert!(said.contains(&addr), "{said}");
+    assert!(said.contains(&addr) && said.contains("choose where with --listen"), "{said}");
+}
+
+#[tokio::test]
+async fn the_settings_are_told_in_lines_that_can_be_read() {
+    let process = Process::alone(SLOW, &["--last-seen=30d"]).await;
+    let lines = process.said.iter().filter(|line| line.contains("started with"));
+    let messages = lines.map(|line| {
+        let line: Value = serde_json::from_str(line).expect("JSON");
+        line["message"].as_str().expect("a message").to_owned()
+    });
+    let messages: Vec<String> = messages.collect();
+    assert!(messages.len() > 1, "{messages:#?}");
+    assert!(messages.iter().all(|message| message.len() <= 120), "{messages:#?}");
+    let told = messages.join(" ");
+    for setting in ["last_seen=\"30d\"", "revocation_kept=\"1d\"", "address_header", "gateway="] {
+        assert!(told.contains(setting), "no {setting} in {messages:#?}");
+    }
 }

@@ -13,8 +13,8 @@ use tokio::sync::watch;
 use tokio::task::JoinSet;
 use tokio::time::sleep;
 
-use crate::client::{Client, users};
-use crate::house::{QUICK, prefix};
+use crate::client::{Client, name, names, users};
+use crate::house::{HEAL_MAX, LATE_MAX, QUICK_AND_LENIENT, WAITING_MAX, prefix};
 use crate::http::{metric, query};
 use crate::process::Process;
 
@@ -29,34 +29,25 @@ const WATCHERS: usize = 16;
 const REQUESTS: usize = 600;
 const NAMES_MAX: usize = 8;
 
-/// A gateway takes 16 that wait for an earlier one, and an `unwatch` here has a second message behind it.
-const WAITING_MAX: usize = 14;
-
 /// How long an answer may take on a busy machine.
 const ANSWER_MAX: Duration = Duration::from_secs(5);
-
-/// How soon every view must be the truth once all is quiet; also the promise. A grace may begin as it becomes quiet.
-const HEAL_MAX: Duration = Duration::from_secs(6);
 
 /// Far less than the requests would take if they were kept.
 const GROWN_MAX: u64 = 64 << 20;
 
-fn name(number: usize) -> String {
-    format!("u{number}")
-}
-
 #[tokio::test]
 async fn storms_of_watch_and_unwatch_end_at_the_truth_and_leave_nothing() {
     let redis = RedisServer::start();
-    // A TTL that does not end a session whose process had no turn for a while.
-    let (times, prefix) = (QUICK.ttl(Duration::from_secs(10)), prefix());
+    let (times, prefix) = (QUICK_AND_LENIENT, prefix());
+    // A grace may begin as it becomes quiet.
+    let heal_max = HEAL_MAX + LATE_MAX;
     let flags = ["--message-rate=10000"];
     let gateways = [
         Process::start(&redis, &prefix, times, &flags).await,
         Process::start(&redis, &prefix, times, &flags).await,
     ];
     let addrs = [gateways[0].addr, gateways[1].addr];
-    let all: Vec<String> = (0..USERS).map(name).collect();
+    let all = names(USERS);
     // Who is never seen is not told of in the first moments of a store.
     query(addrs[0], &all).await;
     let memory = async |addr| metric(addr, "presence_memory_bytes").await.expect("it is told");
@@ -85,7 +76,7 @@ async fn storms_of_watch_and_unwatch_end_at_the_truth_and_leave_nothing() {
         .iter()
         .map(|name| if online.contains(name.as_str()) { "online" } else { "offline" })
         .collect();
-    eventually("all views are the truth", HEAL_MAX, async || {
+    eventually("all views are the truth", heal_max, async || {
         for watcher in &mut watchers {
             watcher.catch_up().await;
         }
@@ -100,7 +91,7 @@ async fn storms_of_watch_and_unwatch_end_at_the_truth_and_leave_nothing() {
     for (addr, before) in addrs.into_iter().zip(before) {
         for name in ["presence_sessions", "presence_watches", "presence_watched_users"] {
             let is_none = async || (metric(addr, name).await == Some(0)).then_some(());
-            eventually(&format!("{name} is 0"), HEAL_MAX, is_none).await;
+            eventually(&format!("{name} is 0"), heal_max, is_none).await;
         }
         let after = memory(addr).await;
         assert!(after < before + GROWN_MAX, "{after} bytes, and {before} before");
@@ -214,7 +205,8 @@ impl Watcher {
             } else {
                 self.unwatch(names);
             }
-            while self.manner == Manner::Careful && self.waiting.len() > WAITING_MAX / 2 {
+            // An `unwatch` here has a second message behind it.
+            while self.manner == Manner::Careful && self.waiting.len() > WAITING_MAX / 2 - 1 {
                 self.hear_next().await;
             }
         }
@@ -224,8 +216,8 @@ impl Watcher {
     async fn settle(&mut self) {
         if self.manner == Manner::Careless {
             self.fence().await;
-            self.unwatch((0..USERS).map(name).collect());
-            let some = (0..USERS).map(name).filter(|_| self.random.bool()).collect();
+            self.unwatch(names(USERS));
+            let some = names(USERS).into_iter().filter(|_| self.random.bool()).collect();
             self.watch(some);
         }
         self.fence().await;

@@ -3,6 +3,7 @@
 use jsonwebtoken::{Algorithm, EncodingKey, Header, get_current_timestamp};
 use presence_protocol::{Grant, Hello};
 use serde_json::{Value, json};
+use tokio::process::Command;
 
 /// For gateways that verify tokens: the flag that says so.
 pub(crate) const JWT_FLAG: &str = "--jwt-secret=the secret that the backend signs with";
@@ -17,6 +18,18 @@ pub(crate) const LEEWAY_S: i64 = 30;
 
 pub(crate) fn token(user: &str) -> String {
     sign(&json!({ "sub": user, "exp": seconds_from_now(3600) }))
+}
+
+/// One that the shell of the page for operators makes, for the user `ana`.
+pub(crate) async fn documented_token() -> String {
+    let page = concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/operations.md");
+    let page = std::fs::read_to_string(page).expect("the page for operators");
+    let mut blocks = page.split("\n\n");
+    let script = blocks.find(|block| block.trim_start().starts_with("base64url()"));
+    let script = format!("{}\nprintf %s \"$token\"", script.expect("it makes a token"));
+    let mut shell = Command::new("sh");
+    let output = shell.arg("-c").arg(script).env("PRESENCE_JWT_SECRET", SECRET).output().await;
+    String::from_utf8(output.expect("a shell").stdout).expect("UTF-8")
 }
 
 /// One that expires so many seconds from now, which may be negative.

@@ -6,7 +6,9 @@ use crate::client::{Client, user};
 use crate::dial::Dial;
 use crate::house::{House, Kind, OPEN, SLOW};
 use crate::http::{Http, refused_upgrade};
-use crate::tokens::{JWT_FLAG, LEEWAY_S, forged_token, hello, token, token_until};
+use crate::tokens::{
+    JWT_FLAG, LEEWAY_S, documented_token, forged_token, hello, token, token_until,
+};
 
 async fn gateway(flag: &str) -> House {
     House::with(Kind::OneEmbedded, SLOW, &[flag]).await
@@ -45,6 +47,14 @@ async fn a_request_that_is_no_upgrade_is_told_so() {
     let answer = Http::connect(gateway.here()).await.get("/ws").await;
     assert_eq!(answer.status, 426, "{answer:?}");
     assert!(answer.body.contains("WebSocket"), "{answer:?}");
+}
+
+#[tokio::test]
+async fn the_token_that_the_page_for_operators_makes_by_hand_signs_in() {
+    let gateway = gateway(JWT_FLAG).await;
+    let token = documented_token().await;
+    let mut client = Dial::new(gateway.here()).bearer(&token).open().await;
+    assert_eq!(client.hello_with(Hello::default()).await.user, user("ana"));
 }
 
 #[tokio::test]

@@ -28,7 +28,7 @@ pub(crate) struct AttackArgs {
     #[arg(value_parser = clap::value_parser!(u32).range(2..=100_000))]
     pub(crate) connections: u32,
     /// How many random others each of them watches.
-    #[arg(long, default_value_t = 20)]
+    #[arg(long, value_name = "COUNT", default_value_t = 20)]
     pub(crate) watch: u32,
     /// How often one of them changes its status.
     #[arg(long, default_value = "50/s")]

@@ -26,6 +26,7 @@ use super::{FORMAT, Gateway, next};
 use crate::dial::{Socket, frame};
 use crate::failure::{Failure, refusal};
 use crate::measures::micros;
+use crate::report::written::counted;
 
 const HEARTBEAT: Duration = Duration::from_secs(10);
 
@@ -75,7 +76,12 @@ impl Default for Seen {
 impl Crowd {
     pub(super) async fn gather(gateway: &Gateway, args: &AttackArgs) -> Result<Self> {
         let count = args.connections;
-        ensure!(args.watch < count, "--watch {}: there are {} others", args.watch, count - 1);
+        ensure!(
+            args.watch < count,
+            "--watch {}: each of --connections {count} has {} to watch",
+            args.watch,
+            counted(u64::from(count) - 1, "other")
+        );
         let shared = Arc::new(Shared {
             gathered: Instant::now(),
             members: (0..count).map(|_| Member::default()).collect(),

@@ -11,6 +11,7 @@ use super::args::{AttackArgs, Kind};
 use super::crowd::Seen;
 use super::hostile::Came;
 use crate::report::written;
+use crate::reported::Reported;
 
 /// The counters that limits have. Who leaves by itself says nothing of a limit.
 const OF_LIMITS: [&str; 6] = [
@@ -153,16 +154,11 @@ impl Report {
             attacks: Vec::new(),
         }
     }
+}
 
-    pub(super) fn is_clean(&self) -> bool {
+impl Reported for Report {
+    fn is_clean(&self) -> bool {
         self.attacks.iter().all(|attack| attack.is_clean(self.slack_ms))
-    }
-
-    /// The whole report in lines.
-    pub(super) fn table(&self) -> String {
-        let mut text = String::new();
-        self.write(&mut text).expect("a string takes any text");
-        text
     }
 
     fn write(&self, text: &mut String) -> fmt::Result {

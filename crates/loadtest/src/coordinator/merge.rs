@@ -205,6 +205,7 @@ fn counts(measures: &Measures) -> impl Iterator<Item = (String, u64)> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::reported::Reported;
 
     fn usage(rss: u64) -> Usage {
         Usage { rss, cpu_secs: 1.0 }

@@ -33,7 +33,7 @@ pub(crate) struct LocalArgs {
     #[arg(long)]
     pub(crate) rate: Option<Pace>,
     /// How many random other users each connection watches [default: 20].
-    #[arg(long)]
+    #[arg(long, value_name = "COUNT")]
     pub(crate) watch: Option<u32>,
     /// How long to hold the connections after the last one was started [default: 30s].
     #[arg(long)]

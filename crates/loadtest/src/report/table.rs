@@ -3,6 +3,8 @@
 use std::collections::BTreeMap;
 use std::fmt::{self, Write as _};
 
+use super::names::GATEWAYS;
+use super::written::counted;
 use super::{CONNECTING, Distribution, Ending, Footprint, OPEN, PLANNED, Report};
 use crate::measures::{Count, Timing};
 
@@ -10,14 +12,8 @@ use crate::measures::{Count, Timing};
 pub(crate) const LATENESS_WORTH_A_WORD_MS: f64 = 20.0;
 
 impl Report {
-    /// The whole report in lines.
-    pub(crate) fn table(&self) -> String {
-        let mut text = String::new();
-        self.write(&mut text).expect("a string takes any text");
-        text
-    }
-
-    fn write(&self, text: &mut String) -> fmt::Result {
+    /// Writes it in lines.
+    pub(super) fn write_lines(&self, text: &mut String) -> fmt::Result {
         self.write_head(text)?;
         self.write_connections(text)?;
         self.write_presence(text)?;
@@ -25,14 +21,13 @@ impl Report {
         write_kinds(text, "errors", &self.errors)?;
         write_kinds(text, "close codes", &self.closes)?;
         writeln!(text)?;
-        let workers = if self.workers == 1 { "worker" } else { "workers" };
-        write_footprint(text, &format!("{} {workers}", self.workers), &self.tester)?;
+        write_footprint(text, &counted(self.workers.into(), "worker"), &self.tester)?;
         for server in &self.servers {
-            write_footprint(
-                text,
-                &format!("{} {}", server.processes, server.kind),
-                &server.footprint,
-            )?;
+            let whose = match server.kind.as_str() {
+                GATEWAYS => counted(server.processes.into(), "gateway"),
+                other => format!("{} {other}", server.processes),
+            };
+            write_footprint(text, &whose, &server.footprint)?;
         }
         Ok(())
     }

@@ -13,6 +13,11 @@ pub(crate) fn count(number: u64) -> String {
     text
 }
 
+/// As `1 gateway` and `3 gateways`.
+pub(crate) fn counted(number: u64, what: &str) -> String {
+    format!("{number} {what}{}", if number == 1 { "" } else { "s" })
+}
+
 /// Three digits that matter, as `0.417`, `12.3` and `1,234`.
 pub(crate) fn number(value: f64) -> String {
     match value.abs() {
@@ -72,6 +77,13 @@ mod tests {
         assert_eq!(number(-1_234.4), "-1,234");
         assert_eq!(count(999), "999");
         assert_eq!(count(1_234_567), "1,234,567");
+    }
+
+    #[test]
+    fn one_is_one_and_not_many() {
+        assert_eq!(counted(1, "gateway"), "1 gateway");
+        assert_eq!(counted(0, "gateway"), "0 gateways");
+        assert_eq!(counted(3, "gateway"), "3 gateways");
     }
 
     #[test]

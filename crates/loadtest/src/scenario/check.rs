@@ -33,7 +33,10 @@ impl Scenario {
             "user_prefix: a user id is at most {USER_ID_LEN_MAX} bytes, and the last one's has \
              {user_len}"
         );
-        ensure!(self.heartbeat.interval.0 >= INTERVAL_MIN, "heartbeat.interval: at least 100ms");
+        ensure!(
+            self.heartbeat.interval.0 >= INTERVAL_MIN,
+            "heartbeat.interval (--heartbeat): at least 100ms"
+        );
         self.check_contacts(user_len)?;
         self.check_phases()
     }
@@ -52,20 +55,20 @@ impl Scenario {
                     mean > 0.0 && mean < f64::from(max),
                     "contacts.mean: above 0 and below max, which is {max}, not {mean}"
                 );
-                "max"
+                "contacts.max"
             }
-            _ => "count",
+            _ => "contacts.count (--watch)",
         };
         ensure!(
             most <= others,
-            "contacts.{key}: {most} are too many, of {} users each can watch at most {others} \
-             others",
+            "{key}: {most} are too many, since each of {} users has {others} others to watch: use \
+             {others} or fewer, or more users",
             self.users
         );
         ensure!(
             most as usize <= fit,
-            "contacts.{key}: {most} are too many, at most {fit} users with ids as long as these \
-             fit in one message"
+            "{key}: {most} are too many, at most {fit} users with ids as long as these fit in one \
+             message"
         );
         Ok(())
     }

@@ -24,8 +24,12 @@ impl Scenario {
         let toml = toml::Deserializer::parse(text);
         let toml = toml.map_err(|error| anyhow!("{}", error.message()))?;
         serde_path_to_error::deserialize(toml).map_err(|error| {
-            let path = error.path().to_string();
-            anyhow!("{path}: {}", error.inner().message().trim())
+            let what = error.inner().message().trim();
+            match error.path().to_string().as_str() {
+                // The file as a whole.
+                "." => anyhow!("{what}"),
+                key => anyhow!("{key}: {what}"),
+            }
         })
     }
 
@@ -116,7 +120,7 @@ mod tests {
     #[test]
     fn a_bad_file_is_told_in_a_sentence_that_names_the_place() {
         let table = [
-            ("users = 5", "phases"),
+            ("users = 5", "missing field `phases`"),
             ("users = \"many\"\nphases = []", "users"),
             ("user = 5\nphases = []", "user"),
             ("users = 5\nphases = [{kind = \"jump\"}]", "`jump`"),
@@ -129,6 +133,7 @@ mod tests {
         for (text, named) in table {
             let refusal = format!("{:#}", Scenario::parse(text).unwrap_err());
             assert!(refusal.contains(named) && !refusal.contains('\n'), "{text}: {refusal}");
+            assert!(!refusal.starts_with('.'), "{text}: {refusal}");
         }
     }
 }

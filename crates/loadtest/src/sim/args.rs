@@ -29,7 +29,7 @@ pub(crate) struct SimArgs {
     #[arg(long, default_value = "3s", value_parser = humantime::parse_duration)]
     pub(crate) grace: Duration,
     /// How many random other users each session watches.
-    #[arg(long, default_value_t = 0)]
+    #[arg(long, value_name = "COUNT", default_value_t = 0)]
     pub(crate) watch: u32,
     /// How many sessions a second end, as 100/s, to come back on the next gateway when their users
     /// were shown offline; every other one signs out, the others just close.

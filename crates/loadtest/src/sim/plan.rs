@@ -7,6 +7,7 @@ use presence::Config;
 use presence_protocol::UserId;
 
 use crate::contacts::random::RandomContacts;
+use crate::report::written::counted;
 use crate::scenario::Rate;
 use crate::sim::args::{Path, SimArgs};
 
@@ -43,8 +44,8 @@ impl Plan {
         ensure!(!args.duration.is_zero(), "--duration: more than nothing");
         ensure!(
             watch < sessions,
-            "--watch {watch}: there are {} others among --sessions {sessions}",
-            sessions - 1
+            "--watch {watch}: each of --sessions {sessions} has {} to watch",
+            counted(u64::from(sessions) - 1, "other")
         );
         let is_plain = |url: &String| url.starts_with("redis://") || url.starts_with("valkey://");
         ensure!(

@@ -4,10 +4,12 @@
 mod table;
 
 use std::collections::BTreeMap;
+use std::fmt;
 
 use serde::Serialize;
 
 use crate::report::Distribution;
+use crate::reported::Reported;
 use crate::sim::args::Path;
 use crate::sim::meter::Reading;
 use crate::sim::plan::Plan;
@@ -130,9 +132,15 @@ impl Report {
             troubles: tally.troubles.snapshot(),
         }
     }
+}
+
+impl Reported for Report {
+    fn write(&self, text: &mut String) -> fmt::Result {
+        self.write_lines(text)
+    }
 
     /// Whether nobody who was online was shown or read offline, and no session was ended or refused.
-    pub(crate) fn is_clean(&self) -> bool {
+    fn is_clean(&self) -> bool {
         let Presence { false_offlines, read_offline, silent_deaths, .. } = self.presence;
         false_offlines + read_offline + silent_deaths == 0 && self.troubles.is_empty()
     }

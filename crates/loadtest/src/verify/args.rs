@@ -19,7 +19,7 @@ pub(crate) struct VerifyArgs {
     #[arg(long, default_value_t = 1000, value_parser = clap::value_parser!(u32).range(2..))]
     pub(crate) users: u32,
     /// How many other users each session watches.
-    #[arg(long, default_value_t = 20)]
+    #[arg(long, value_name = "COUNT", default_value_t = 20)]
     pub(crate) watch: u32,
     /// How long users act and faults happen; the quiet times for comparing come on top.
     #[arg(long, default_value = "60s", value_parser = humantime::parse_duration)]

@@ -13,6 +13,7 @@ use tokio::signal::unix::{SignalKind, signal};
 use tokio::task::{JoinSet, spawn_blocking};
 use tokio::time::Instant;
 
+use crate::report::written::counted;
 use crate::verify::actor::Actor;
 use crate::verify::args::{VerifyArgs, name_of};
 use crate::verify::breaker::Breaker;
@@ -98,18 +99,18 @@ fn summary(args: &VerifyArgs, plan: &Plan, history: &History, deployment: &Deplo
     let store = deployment.backing.as_ref();
     let store = store.map_or_else(|| "its own memory".to_owned(), |store| store.lock().describe());
     format!(
-        "{} gateways ({}) on {store}: heartbeat {:?}, TTL {:?}, grace {:?}",
-        args.gateways,
+        "{} ({}) on {store}: heartbeat {:?}, TTL {:?}, grace {:?}",
+        counted(args.gateways.into(), "gateway"),
         plan.gateway_bin.display(),
         args.heartbeat,
         args.ttl,
         args.grace,
     ) + &format!(
-        "\n{:10}scenario {}, {} users, {} rounds, seed {}",
+        "\n{:10}scenario {}, {}, {}, seed {}",
         "",
         name_of(&args.scenario),
-        history.users,
-        history.chapters.len(),
+        counted(history.users.into(), "user"),
+        counted(history.chapters.len() as u64, "round"),
         args.seed,
     )
 }
@@ -182,11 +183,14 @@ impl Check {
         self.report.add(&findings);
         let verdict = match findings.violations.len() {
             0 => "all promises kept".to_owned(),
-            times => format!("PROMISES BROKEN, {times} times"),
+            times => format!("PROMISES BROKEN, {}", counted(times as u64, "time")),
         };
         self.narrator.say(&format!(
-            "judged  {} states, {} presences, {} absences, {} returns in time: {verdict}",
-            findings.states, findings.presences, findings.absences, findings.returns,
+            "judged  {}, {}, {}, {} in time: {verdict}",
+            counted(findings.states, "state"),
+            counted(findings.presences, "presence"),
+            counted(findings.absences, "absence"),
+            counted(findings.returns, "return"),
         ));
         Ok(())
     }

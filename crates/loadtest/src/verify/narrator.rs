@@ -9,6 +9,7 @@ use indicatif::{ProgressBar, ProgressStyle};
 use parking_lot::Mutex;
 use tokio::time::{Instant, sleep};
 
+use crate::report::written::counted;
 use crate::verify::world::World;
 
 const ON_TERMINAL: Duration = Duration::from_millis(200);
@@ -64,9 +65,10 @@ impl Narrator {
             let rate = (states - last) as f64 / pause.as_secs_f64();
             last = states;
             let line = format!(
-                "{}: {} sessions, {states} states told ({rate:.0}/s), widened by {:.0} ms",
+                "{}: {}, {} told ({rate:.0}/s), widened by {:.0} ms",
                 self.now.lock(),
-                world.living.load(Ordering::Relaxed),
+                counted(world.living.load(Ordering::Relaxed), "session"),
+                counted(states, "state"),
                 world.lag.lock().around(world.now()) as f64 / 1000.0,
             );
             match &self.bar {

@@ -6,6 +6,7 @@ use std::path::{Path, PathBuf};
 use anyhow::{Context, Result, bail, ensure};
 
 use crate::limits::Limits;
+use crate::report::written::counted;
 use crate::verify::args::{Scenario, StoreArg, VerifyArgs};
 use crate::verify::history::scenarios::kinds;
 use crate::verify::record::FaultKind;
@@ -38,7 +39,13 @@ impl Plan {
 }
 
 fn check_numbers(args: &VerifyArgs) -> Result<()> {
-    ensure!(args.watch < args.users, "--watch {}: there are {} others", args.watch, args.users - 1);
+    ensure!(
+        args.watch < args.users,
+        "--watch {}: each of --users {} has {} to watch",
+        args.watch,
+        args.users,
+        counted(u64::from(args.users) - 1, "other")
+    );
     ensure!(
         args.ttl >= 3 * args.heartbeat,
         "--ttl: at least three heartbeats, so that none of a busy machine's is missed"

@@ -4,10 +4,15 @@
 mod table;
 
 use std::collections::BTreeMap;
+use std::fmt;
+use std::io::{IsTerminal, stdout};
+use std::process::ExitCode;
 
 use serde::Serialize;
-pub(crate) use table::Paint;
+use table::{Paint, Table};
 
+use crate::coordinator::INTERRUPTED;
+use crate::reported::Reported;
 use crate::verify::args::{Scenario, StoreArg, VerifyArgs, name_of};
 use crate::verify::judge::{Extreme, Findings, Promise, Violation, secs};
 use crate::verify::record::Us;
@@ -153,9 +158,25 @@ impl Report {
     pub(crate) fn violations(&self) -> u64 {
         self.broken.values().sum()
     }
+}
 
-    pub(crate) fn is_kept(&self) -> bool {
+impl Reported for Report {
+    fn write(&self, text: &mut String) -> fmt::Result {
+        let paint = if stdout().is_terminal() { Paint::Coloured } else { Paint::Plain };
+        self.write_lines(&mut Table { text, paint })
+    }
+
+    fn is_clean(&self) -> bool {
         self.violations() == 0
+    }
+
+    fn exit_code(&self) -> ExitCode {
+        match (self.is_clean(), self.stopped) {
+            (true, false) => ExitCode::SUCCESS,
+            // Nobody shall take it for a check that was done.
+            (true, true) => INTERRUPTED.into(),
+            (false, _) => ExitCode::FAILURE,
+        }
     }
 }
 

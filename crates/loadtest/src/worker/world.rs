@@ -9,6 +9,7 @@ use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 use anyhow::{Context, Result, ensure};
 use fastrand::Rng;
 use http::Uri;
+use http::uri::Authority;
 use presence_protocol::{ClientMessage, Format, Hello, UserId, encode_client};
 use socket2::Socket;
 use tokio_tungstenite::tungstenite::handshake::client::generate_key;
@@ -164,6 +165,11 @@ pub(crate) fn resolve(url: &Uri) -> Result<SocketAddr> {
         "only ws:// is spoken here, as in ws://127.0.0.1:8080/ws"
     );
     let host = url.host().context("the URL names no host")?;
+    ensure!(
+        url.path() != "/",
+        "sockets are at the path /ws: write ws://{}/ws",
+        url.authority().map_or("", Authority::as_str)
+    );
     let host = host.trim_start_matches('[').trim_end_matches(']');
     let mut found = (host, url.port_u16().unwrap_or(80)).to_socket_addrs()?;
     found.next().context("the host has no address")

@@ -99,4 +99,13 @@ async fn a_cluster_url_for_a_single_redis_is_one_clear_error() {
     let error = error(url).await;
     assert!(matches!(error, OpenError::Refused { .. }), "{error}");
     assert!(error.to_string().contains("cluster support disabled"), "{error}");
+    assert!(error.to_string().contains("start with redis://"), "{error}");
+}
+
+#[tokio::test]
+async fn a_plain_url_for_a_node_of_a_cluster_is_told_which_form_is_right() {
+    let url = shared_server(Kind::Cluster).url().replace("redis-cluster://", "redis://");
+    let error = error(url).await;
+    assert!(matches!(error, OpenError::Arranged { .. }), "{error}");
+    assert!(error.to_string().ends_with("let the URL start with redis-cluster://"), "{error}");
 }

@@ -42,6 +42,16 @@ async fn a_primary_that_is_killed_is_replaced_and_changes_are_told_by_the_new_on
     is_back(&mut g).await;
 }
 
+#[tokio::test]
+async fn a_plain_url_for_a_sentinel_is_told_which_form_is_right() {
+    let redis = RedisSentinel::start();
+    let url = redis.url().replace("redis-sentinel://", "redis://");
+    let url = url.split_once('?').map_or(url.as_str(), |(url, _)| url);
+    let error = error(url.to_owned()).await.to_string();
+    assert!(error.contains("start with redis-sentinel://"), "{error}");
+    assert!(error.contains("sentinelServiceName"), "{error}");
+}
+
 /// Whether its refusals tell of it, or the sentinel cuts the connection: either will do.
 #[tokio::test]
 async fn a_primary_that_became_a_replica_under_open_connections_is_left() {

@@ -2,7 +2,6 @@
 
 use std::time::Duration;
 
-use clap::builder::BoolishValueParser;
 use clap::{ArgAction, Args};
 
 use crate::settings::admission::{
@@ -68,7 +67,7 @@ pub(in crate::settings) struct AdmissionFlags {
     /// Trusted proxies begin each connection with a PROXY header, of version 1 or 2
     #[arg(long, help_heading = "Proxies", value_name = "BOOL", default_value = "false")]
     #[arg(num_args = 0..=1, require_equals = true, default_missing_value = "true")]
-    #[arg(action = ArgAction::Set, value_parser = BoolishValueParser::new())]
+    #[arg(action = ArgAction::Set, value_parser = values::truth)]
     #[arg(hide_default_value = true, hide_possible_values = true)]
     pub(in crate::settings) proxy_protocol: bool,
 

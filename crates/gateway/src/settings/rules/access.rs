@@ -11,6 +11,8 @@ const SECRET_BYTES_MIN: usize = 32;
 /// An old one, a new one, and some to spare: each bad token is tried with all.
 const SECRETS_MAX: usize = 8;
 
+const RIGHT_URL: &str = "it would be right as https://auth.example.com/keys";
+
 const CHOOSE: &str = "no authentication was chosen: set auth to 'jwt' (with jwt_secret, \
     jwt_public_key_file or jwks_url) or to 'none', or start with --dev to try it out";
 
@@ -79,7 +81,7 @@ fn key_sources(flags: &Flags) -> Result<Option<KeySources>, String> {
         }
     };
     let jwks_url = flags.jwks_url.as_ref().map(|url| OutboundUrl::new(url.expose())).transpose();
-    let jwks_url = jwks_url.map_err(|error| format!("jwks_url {error}"))?;
+    let jwks_url = jwks_url.map_err(|error| format!("jwks_url {error}; {RIGHT_URL}"))?;
     let public_key_file = flags.jwt_public_key_file.clone();
     let any = !secrets.is_empty() || public_key_file.is_some() || jwks_url.is_some();
     Ok(any.then_some(KeySources { secrets, public_key_file, jwks_url }))

@@ -87,8 +87,8 @@ fn a_url_that_we_call_is_https_or_on_this_machine() {
     for (bad, why) in [
         ("", "is no URL"),
         ("auth.test/keys", "is no URL"),
-        ("/keys", "no host"),
-        ("auth.test", "https://"),
+        ("/keys", "has no host"),
+        ("auth.test", "must start with https://"),
         ("ftp://auth.test/keys", "must start with https://"),
         ("http://auth.test/hush", "plain http to another machine"),
         ("http://127.0.0.1.auth.test/keys", "plain http"),

@@ -30,7 +30,9 @@ fn whatever_is_unknown_or_wrong_is_named_with_what_would_be_right() {
         (&[], &[("PRESENCE_TTL", "soon")], "", &["PRESENCE_TTL", "'soon'", "30s"]),
         (&[], &[("PRESENCE_LISTEN", "localhost")], "", &["PRESENCE_LISTEN", "127.0.0.1:8080"]),
         (&[], &[("PRESENCE_STORE", "rediss")], "", &["PRESENCE_STORE", "embedded, redis"]),
-        (&[], &[("PRESENCE_DEV", "perhaps")], "", &["PRESENCE_DEV", "'perhaps'"]),
+        (&["--dev=maybe"], &[], "", &["'maybe'", "--dev", "it must be true or false"]),
+        (&["--allow-insecure=5"], &[], "", &["'5'", "--allow-insecure", "true or false"]),
+        (&[], &[("PRESENCE_DEV", "perhaps")], "", &["PRESENCE_DEV", "'perhaps'", "true or false"]),
         (&[], &[], "\nttl = '40s'\nredis-ur = 'x'", &["gateway.toml", "'redis-ur'", "redis_url"]),
         (&[], &[], "config = 'x'\ngrace = ", &["gateway.toml, line 2"]),
         (&[], &[], "max_watch = 0", &["gateway.toml: 'max_watch'", "'0'", "1..=100000"]),
@@ -47,6 +49,9 @@ fn whatever_is_unknown_or_wrong_is_named_with_what_would_be_right() {
         (&["--jwt-leeway=1500ms"], &[], "", &["--jwt-leeway", "whole seconds"]),
         (&["--jwks-refresh=9s"], &[], "", &["--jwks-refresh", "at least 10s"]),
         (&["--log=a=b=c"], &[], "", &["--log", "warn,presence=debug"]),
+        (&["run"], &[], "", &["'run'", "no word, as in presence-gateway --dev"]),
+        (&["tokens"], &[], "", &["'tokens'", "tip", "'token'", "presence-gateway --dev"]),
+        (&["--dev", "false"], &[], "", &["'false'", "--dev=false"]),
         (&["key"], &[], "", &["<USER>"]),
         (&["key", ""], &[], "", &["1 to 128 bytes"]),
     ];
@@ -72,6 +77,8 @@ fn settings_that_do_not_fit_together_are_refused() {
     let tls = "--redis-url=rediss://127.0.0.1";
     let asks = "--watch-policy=callback";
     let callback = "--watch-callback-url=https://app.example.com/watch";
+    let keys = "it would be right as https://auth.example.com/keys";
+    let watch = "it would be right as https://app.example.com/watch";
     let callback_secret = "--watch-callback-secret=0123456789abcdef";
     let table: &[(Flags, Named)] = &[
         (&[], &["authentication", "'jwt'", "'none'", "--dev"]),
@@ -81,8 +88,8 @@ fn settings_that_do_not_fit_together_are_refused() {
         (&["--auth=none", "--jwt-audience=a"], &["jwt_audience"]),
         (&["--auth=none", "--jwt-issuer=a"], &["jwt_issuer"]),
         (&[secret, "--jwt-issuer="], &["jwt_issuer is empty"]),
-        (&["--jwks-url=http://auth.test/keys"], &["jwks_url is plain http", "https://"]),
-        (&["--jwks-url=keys"], &["jwks_url", "https://"]),
+        (&["--jwks-url=http://auth.test/keys"], &["jwks_url is plain http", keys]),
+        (&["--jwks-url=keys"], &["jwks_url", keys]),
         (&[secret, "--jwt-secret-file=/nowhere"], &["both"]),
         (&["--jwt-secret-file=/nowhere/at/all"], &["jwt_secret_file", "/nowhere/at/all"]),
         (&["--jwt-secret=short"], &["jwt_secret has 5 bytes", "32"]),
@@ -96,7 +103,14 @@ fn settings_that_do_not_fit_together_are_refused() {
         (&["--dev", callback_secret], &["watch_callback_url is not: set both"]),
         (&["--dev", asks, callback, "--watch-callback-secret=short"], &["has 5 bytes", "16"]),
         (&["--dev", asks, callback, "--watch-callback-secret=0123456789 abcdef"], &["blank"]),
-        (&["--dev", asks, callback_secret, "--watch-callback-url=http://a/w"], &["plain http"]),
+        (
+            &["--dev", asks, callback_secret, "--watch-callback-url=http://a/w"],
+            &["plain http", watch],
+        ),
+        (
+            &["--dev", asks, callback_secret, "--watch-callback-url=watch"],
+            &["watch_callback_url", watch],
+        ),
         (&["--auth=none", "--listen=0.0.0.0:1"], &["0.0.0.0:1", "--allow-insecure"]),
         (&["--dev", secret, "--listen=[::]:1"], &["[::]:1", "--allow-insecure"]),
         (&["--dev", "--store=embedded", url], &["'embedded'", "redis_url"]),
@@ -108,7 +122,10 @@ fn settings_that_do_not_fit_together_are_refused() {
         (&["--dev", tls, "--redis-key-file=k.pem"], &["redis_cert_file is not: set both"]),
         (&["--dev", "--tls-cert-file=c.pem"], &["tls_cert_file", "tls_key_file is not: set both"]),
         (&["--dev", "--tls-key-file=k.pem"], &["tls_key_file", "tls_cert_file is not: set both"]),
-        (&["--dev", "--redis-url=127.0.0.1:6379"], &["redis_url", "redis://"]),
+        (
+            &["--dev", "--redis-url=localhost:6379"],
+            &["redis_url", "right as redis://127.0.0.1:6379"],
+        ),
         (&["--dev", "--redis-url=redis://:pw@"], &["redis_url has no host"]),
         (&["--dev", "--heartbeat=99ms"], &["heartbeat is 99ms", "100ms"]),
         (&["--dev", "--ttl=19s"], &["ttl is 19s", "at least 20s", "heartbeat of 10s"]),

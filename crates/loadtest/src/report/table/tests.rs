@@ -1,6 +1,7 @@
 //! The table of a made-up report.
 
 use super::*;
+use crate::reported::Reported;
 
 fn report(ending: Ending, failed: u64, connecting: u64) -> Report {
     let counts = [

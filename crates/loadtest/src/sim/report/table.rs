@@ -5,17 +5,12 @@ use std::time::Duration;
 
 use super::{Cost, Report};
 use crate::report::{LATENESS_WORTH_A_WORD_MS, write_kinds};
+use crate::reported::Reported;
 use crate::sim::args::Path;
 
 impl Report {
-    /// The whole report in lines.
-    pub(crate) fn table(&self) -> String {
-        let mut text = String::new();
-        self.write(&mut text).expect("a string takes any text");
-        text
-    }
-
-    fn write(&self, text: &mut String) -> fmt::Result {
+    /// Writes it in lines.
+    pub(super) fn write_lines(&self, text: &mut String) -> fmt::Result {
         self.write_what(text)?;
         self.write_costs(text)?;
         if self.path == Path::Engine {

@@ -2,6 +2,8 @@
 
 use std::fmt::{self, Write as _};
 
+use crate::report::written::counted;
+use crate::reported::Reported;
 use crate::verify::judge::{Extreme, Promise};
 use crate::verify::record::Us;
 use crate::verify::report::Report;
@@ -10,26 +12,22 @@ use crate::verify::truth::{Cause, HEAL, PROMPT};
 /// When this tool was late by more, it is said.
 const LAG_WORTH_A_WORD_MS: f64 = 100.0;
 
+/// The longest title of a row, and two blanks.
+const TITLE_LEN: usize = 48;
+
 /// Whether verdicts are coloured, as on a terminal.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Paint {
+pub(super) enum Paint {
     Plain,
     Coloured,
 }
 
 impl Report {
-    /// The whole report in lines.
-    pub(crate) fn table(&self, paint: Paint) -> String {
-        let mut text = String::new();
-        self.write(&mut Table { text: &mut text, paint }).expect("a string takes any text");
-        text
-    }
-
-    fn write(&self, table: &mut Table<'_>) -> fmt::Result {
+    /// Writes it in lines.
+    pub(super) fn write_lines(&self, table: &mut Table<'_>) -> fmt::Result {
         self.write_stories(table.text)?;
-        let title = ["promise", "checked", "worst", "bound"];
-        let [promise, checked, worst, bound] = title;
-        writeln!(table.text, "\n{promise:<42}{checked:>10}{worst:>14}{bound:>14}  verdict")?;
+        writeln!(table.text)?;
+        table.line(["promise", "checked", "worst", "bound", "verdict"])?;
         self.write_offline(table)?;
         self.write_online(table)?;
         self.write_counts(table)?;
@@ -139,18 +137,19 @@ impl Report {
                 self.lag_ms, self.starved_ms
             )?;
         }
-        let verdict = match (self.is_kept(), self.stopped) {
+        let verdict = match (self.is_clean(), self.stopped) {
             (false, _) => {
-                table.broken(&format!("PROMISES WERE BROKEN, {} times", self.violations()))
+                let times = counted(self.violations(), "time");
+                table.broken(&format!("PROMISES WERE BROKEN, {times}"))
             }
             (true, false) => table.kept("Every promise was kept"),
             (true, true) => "Stopped early; every promise was kept so far".to_owned(),
         };
         writeln!(
             table.text,
-            "\n{verdict}: {} states told, {} changes checked, in {:.0} s.\nAgain: {}",
-            self.states,
-            self.presences + self.absences,
+            "\n{verdict}: {} told, {} checked, in {:.0} s.\nAgain: {}",
+            counted(self.states, "state"),
+            counted(self.presences + self.absences, "change"),
             self.seconds,
             self.replay,
         )
@@ -162,9 +161,9 @@ impl Report {
 }
 
 /// The text so far, and how to go on.
-struct Table<'a> {
-    text: &'a mut String,
-    paint: Paint,
+pub(super) struct Table<'a> {
+    pub(super) text: &'a mut String,
+    pub(super) paint: Paint,
 }
 
 impl Table<'_> {
@@ -181,7 +180,11 @@ impl Table<'_> {
             (0, _) => self.kept("kept"),
             (times, _) => self.broken(&format!("BROKEN ({times})")),
         };
-        writeln!(self.text, "{title:<42}{checked:>10}{worst:>14}{bound:>14}  {verdict}")
+        self.line([title, &checked.to_string(), worst, bound, &verdict])
+    }
+
+    fn line(&mut self, [title, checked, worst, bound, verdict]: [&str; 5]) -> fmt::Result {
+        writeln!(self.text, "{title:<TITLE_LEN$}{checked:>10}{worst:>14}{bound:>14}  {verdict}")
     }
 
     /// Green.
@@ -227,19 +230,49 @@ mod tests {
         Report::new(&args)
     }
 
+    fn drawn(report: &Report, paint: Paint) -> String {
+        let mut text = String::new();
+        report.write_lines(&mut Table { text: &mut text, paint }).unwrap();
+        text
+    }
+
+    #[test]
+    fn all_rows_have_their_columns_in_the_same_places() {
+        let mut report = report();
+        let found = Extreme { checked: 1, worst_us: 1_234_567 };
+        for cause in [Cause::Bye, Cause::Closed, Cause::Silent, Cause::GatewayLost, Cause::Drained]
+        {
+            report.latest.insert(cause, found);
+            report.earliest.insert(cause, found);
+        }
+        (report.after_faults, report.keys_back) = (found, found);
+        report.online.count = 1;
+        let table = drawn(&report, Paint::Plain);
+        let rows: Vec<&str> =
+            table.trim_start().lines().take_while(|row| !row.is_empty()).collect();
+        assert!(rows.len() > 18, "{table}");
+        for row in rows {
+            let verdict: String = row.chars().skip(TITLE_LEN + 38).collect();
+            assert!(
+                ["  verdict", "  kept", "  not checked"].contains(&verdict.as_str()),
+                "{table}"
+            );
+        }
+    }
+
     #[test]
     fn a_kept_promise_has_its_worst_figure_beside_its_bound() {
         let mut report = report();
         report.latest.insert(Cause::Closed, Extreme { checked: 12, worst_us: 1_234_567 });
         report.absences = 12;
-        let table = report.table(Paint::Plain);
+        let table = drawn(&report, Paint::Plain);
         let row = table.lines().find(|line| line.contains("its socket closed")).unwrap();
         for part in ["12", "1234 ms", "≤ 2000 ms", "kept"] {
             assert!(row.contains(part), "{part} is not in {row}");
         }
         assert!(table.contains("Every promise was kept"), "{table}");
         assert!(table.contains("presence-loadtest verify --seed 7"), "{table}");
-        assert!(report.table(Paint::Coloured).contains("\x1b[32mkept"));
+        assert!(drawn(&report, Paint::Coloured).contains("\x1b[32mkept"));
     }
 
     #[test]
@@ -256,12 +289,12 @@ mod tests {
             };
             report.add_violation(&violation, || "the history".to_owned());
         }
-        let table = report.table(Paint::Plain);
+        let table = drawn(&report, Paint::Plain);
         let row = table.lines().find(|line| line.contains("offline after bye")).unwrap();
         assert!(row.contains("BROKEN (5)"), "{row}");
         assert_eq!(table.matches("the history").count(), 3);
         assert!(table.contains("late offline of user 0 at 9.000 s"), "{table}");
         assert!(table.contains("PROMISES WERE BROKEN, 5 times"), "{table}");
-        assert!(!report.is_kept());
+        assert!(!report.is_clean());
     }
 }

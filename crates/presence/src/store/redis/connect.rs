@@ -81,7 +81,12 @@ impl Target {
 
     /// Why it cannot be used, in words. Where one side speaks TLS and the other does not, neither says so.
     pub(super) fn explain(&self, error: &Error) -> OpenError {
-        OpenError::from_fred(&self.name(), self.config.tls.is_some(), error)
+        OpenError::from_fred(&self.name(), self.is_encrypted(), error)
+    }
+
+    /// Whether it asks for TLS.
+    pub(super) fn is_encrypted(&self) -> bool {
+        self.config.tls.is_some()
     }
 
     /// Host and port, for messages.

@@ -85,6 +85,16 @@ pub enum OpenError {
         /// What is missing, in the words of `ACL SETUSER`.
         grants: String,
     },
+    /// The URL asks for a server that stands alone, and this one does not.
+    #[error("Redis at {server} is {found}: let the URL start with {scheme}")]
+    Arranged {
+        /// Host and port.
+        server: String,
+        /// What it is instead.
+        found: &'static str,
+        /// What is right for that, `://` and what must follow included.
+        scheme: String,
+    },
     /// The server lacks commands that are needed.
     #[error("Redis at {server} is version {found}, but at least {needed} is needed: upgrade it")]
     TooOld {
@@ -160,6 +170,10 @@ impl OpenError {
                 Self::Unreachable { server, reason: format!("{reason}; {advice}") }
             }
             StoreError::Unreachable(reason) => Self::Unreachable { server, reason },
+            StoreError::Refused(reason) if reason.contains("cluster support disabled") => {
+                let advice = "it is no part of a cluster: let the URL start with redis://, or rediss:// for TLS";
+                Self::Refused { server, reason: format!("{reason}; {advice}") }
+            }
             StoreError::Refused(reason) | StoreError::Nonsense(reason) => {
                 let advice = advice(&reason).map(|advice| format!("; {advice}"));
                 Self::Refused { server, reason: reason + &advice.unwrap_or_default() }

@@ -66,6 +66,9 @@ pub enum KeyspaceEvents {
 /// Checks the servers, and turns on what is needed.
 pub(super) async fn check(client: &Client, target: &Target) -> Result<StartupReport, OpenError> {
     let infos = infos(client).await.map_err(|error| target.explain(&error))?;
+    if target.mode(client) == Mode::Standalone {
+        infos.iter().flatten().try_for_each(|info| check_alone(target, info))?;
+    }
     let versions = infos.iter().flatten().map(|info| check_version(&target.name(), info));
     let versions = versions.collect::<Result<Vec<_>, _>>()?;
     if versions.len() < infos.len() {
@@ -132,6 +135,25 @@ fn check_version(server: &str, info: &str) -> Result<Version, OpenError> {
         found: if text.is_empty() { "unknown".to_owned() } else { text.to_owned() },
         needed: format!("{}.{}", VERSION_MIN.0, VERSION_MIN.1),
     })
+}
+
+/// A node of a cluster would refuse most keys, and a sentinel has none.
+fn check_alone(target: &Target, info: &str) -> Result<(), OpenError> {
+    let base = if target.is_encrypted() { "rediss" } else { "redis" };
+    let (found, kind) = match mode_of(info) {
+        "cluster" => ("a node of a cluster", "cluster://"),
+        "sentinel" => {
+            ("a sentinel", "sentinel://, and name the service with ?sentinelServiceName=")
+        }
+        _ => return Ok(()),
+    };
+    Err(OpenError::Arranged { server: target.name(), found, scheme: format!("{base}-{kind}") })
+}
+
+/// Reads `INFO server`: how the server takes itself. Newer ones of Valkey may call it `server_mode`.
+fn mode_of(info: &str) -> &str {
+    let value = |name: &str| info.lines().find_map(|line| line.strip_prefix(name));
+    value("redis_mode:").or_else(|| value("server_mode:")).map(str::trim).unwrap_or_default()
 }
 
 /// Reads `INFO server`: the version as it stands there, and its first two numbers. Valkey reports the Redis that it is
@@ -231,6 +253,17 @@ mod tests {
         ] {
             assert_eq!(choose(true, &infos), expected, "{infos:?}");
             assert_eq!(choose(false, &infos), PubSub::Plain);
+        }
+    }
+
+    #[test]
+    fn a_server_says_what_it_takes_itself_for() {
+        for (info, mode) in [
+            ("# Server\r\nredis_version:7.0.15\r\nredis_mode:cluster\r\n", "cluster"),
+            ("redis_version:7.2.4\r\nvalkey_version:8.1.3\r\nserver_mode:sentinel\r\n", "sentinel"),
+            ("redis_version:7.0.15\r\n", ""),
+        ] {
+            assert_eq!(mode_of(info), mode, "{info}");
         }
     }
 
