@@ -58,6 +58,7 @@ test("a wrong key is refused in words, the right one opens, and it stays in this
     await press(page, "Show");
   };
   await shows(page, "#headline", "Locked.");
+  assert.equal(await page.getByRole("button", { name: "Pause" }).count(), 0);
   await enter("another-key");
   await shows(page, "#refusal", "This gateway does not know that key.");
   assert.equal(await page.locator("#told").isVisible(), false);

@@ -34,7 +34,7 @@ let isPaused = false;
 
 async function ask() {
   const asker = key;
-  const isWanted = () => key === asker && !isPaused; // or the key was forgotten meanwhile
+  const isWanted = () => key === asker && !isPaused; // and the key not forgotten meanwhile
   try {
     const answer = await fetch("v1/stats", {
       headers: form ? { authorization: `Bearer ${key}` } : {},

@@ -84,7 +84,7 @@ export class Device {
     // The TTL begins anew with this question.
     const askedAt = now();
     await this.#ask();
-    if (!(await this.#setCut("PUT"))) return;
+    if (!(await this.#setCut("PUT", line))) return;
     // Whoever has left meanwhile had something to say on it.
     if (socket !== this.#socket) return this.#setCut("DELETE", line);
     this.#act("froze", askedAt, { ms: times.ttl_ms + times.grace_ms, name: "TTL and grace" });
@@ -92,7 +92,7 @@ export class Device {
   }
 
   async thaw() {
-    if (!(await this.#setCut("DELETE"))) return;
+    if (!(await this.#setCut("DELETE", this.#line))) return;
     // A gateway that has given this device up answers nothing, and closes the socket.
     await this.#ask();
     if (this.phase !== "frozen") return;
@@ -137,7 +137,7 @@ export class Device {
 
   // The socket.
 
-  #setCut(method, line = this.#line) {
+  #setCut(method, line) {
     const answer = fetch(`${line}/cut`, { method });
     return answer.then(({ ok }) => ok, () => false);
   }
