@@ -23,7 +23,7 @@ after(async () => {
 
 for (const path of PATHS) {
   for (const colorScheme of ["light", "dark"]) {
-    for (const [width, height] of [[1280, 900], [390, 844]]) {
+    for (const [width, height] of [[1280, 900], [360, 740]]) {
       test(`nothing is wrong with ${path}, ${colorScheme}, ${width} pixels wide`, async () => {
         const page = await context.newPage();
         await page.emulateMedia({ colorScheme, reducedMotion: "reduce" });

@@ -1,20 +1,12 @@
 /** The demo page in one window, as a person uses it: cards, buttons, and what is to be seen. */
 import { until } from "../typescript/build/gateway.js";
-
-/** What a page must never say. */
-export const complaints = [];
+import { listenTo } from "./complaints.js";
 
 export class DemoPage {
   static async open(context, gateway) {
     const page = await context.newPage();
-    page.on("pageerror", (error) => complaints.push(String(error)));
-    page.on("console", (message) => {
-      if (message.type() === "error") complaints.push(message.text());
-    });
+    await listenTo(page);
     await page.addInitScript(() => {
-      addEventListener("securitypolicyviolation", (event) =>
-        console.error(`policy: ${event.violatedDirective} forbids ${event.blockedURI}`),
-      );
       // When a person acted, by the same clock as what is seen.
       addEventListener("click", (event) => (window.actedAt = performance.timeOrigin + event.timeStamp), true);
     });

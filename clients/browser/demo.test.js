@@ -3,7 +3,8 @@ import assert from "node:assert/strict";
 import { after, afterEach, before, test } from "node:test";
 import { endAll, gateway, until } from "../typescript/build/gateway.js";
 import { endChromium, startChromium } from "./chromium.js";
-import { DemoPage, complaints } from "./demo-page.js";
+import { complaints } from "./complaints.js";
+import { DemoPage } from "./demo-page.js";
 
 const GRACE_MS = 2_000;
 const TTL_MS = 3_000;
@@ -131,4 +132,22 @@ test("a device may be another's, and watch somebody else", async (test) => {
   await one.card("Bo’s phone").fill("and watch", "Cy");
   await other.card("Cy’s phone").press("Sign out");
   await ana.until("offline");
+});
+
+test("a name whose capitals are others is the user who is known already, in whichever window", async (test) => {
+  const { one, other, ana, bo } = await windows(test);
+  await bo.press("Sign in");
+  await ana.fill("and watch", "BO");
+  await ana.until("online");
+  await ana.shows(".who", "Bo");
+  await ana.shows(".log", "took BO for Bo");
+
+  await ana.fill("and watch", "Dee");
+  await ana.until("offline");
+  const asWritten = () => import("/demo/scene.js").then(({ asWritten }) => asWritten("dee"));
+  await until("the other window knows Dee", async () => (await other.page.evaluate(asWritten)) === "Dee");
+  await bo.fill("I am", "dee");
+  await other.card("Dee’s phone").isSignedIn();
+  await ana.until("online");
+  assert.equal(await one.card("Ana’s phone").region.getByLabel("and watch").inputValue(), "Dee");
 });

@@ -23,7 +23,7 @@ const URGENT_MS = 5_000;
 /** A timer that is later than this was held back. */
 const LATE_MS = 3_000;
 
-/** What was heard or asked so lately needs no question. */
+/** No sooner after a frame is a question worth it, lest a lively page ask without end. */
 const FRESH_MS = 500;
 
 export type Beat = "rest" | "ask" | "dead";
@@ -56,11 +56,15 @@ export class Pulse {
     this.#wasLate = false;
   }
 
-  /** Something happened that may have cost the socket. */
+  /**
+   * Something happened that may have cost the socket. What was heard before proves nothing, what
+   * is heard from now on does: an answer that is due already is enough.
+   */
   suspect(now: number): Beat {
-    if (now - Math.max(this.#heardAt, this.#askedAt) < FRESH_MS) return "rest";
     this.#deadAt = Math.min(this.#deadAt, now + URGENT_MS);
-    return this.beat(now) === "dead" ? "dead" : this.#ask(now);
+    const isAsked = this.#askedAt > this.#heardAt;
+    if (!isAsked) this.#askAt = Math.min(this.#askAt, Math.max(now, this.#heardAt + FRESH_MS));
+    return this.beat(now);
   }
 
   /** When to look again. */

@@ -230,10 +230,33 @@ test("after something that may have cost the socket the answer must come soon", 
   assert.ok(does(history.pass(1), "drop"));
 });
 
-test("a socket that was heard just now is not suspected", () => {
+test("a socket that was heard just before is asked a moment later, and a dead one left soon", () => {
   const history = connected();
   history.hear(ANSWER);
+  history.pass(100);
   assert.deepEqual(history.give({ type: "suspect" }), []);
+  assert.deepEqual(sent(history.pass(400)), ASK);
+  assert.ok(!does(history.pass(4_599), "drop"));
+  assert.ok(does(history.pass(1), "drop"));
+});
+
+test("a question that waits for its answer is enough, and the answer must come soon", () => {
+  const history = connected();
+  assert.deepEqual(sent(history.pass(9_500)), ASK);
+  history.pass(100);
+  assert.deepEqual(sent(history.give({ type: "suspect" })), []);
+  assert.ok(!does(history.pass(4_999), "drop"));
+  assert.ok(does(history.pass(1), "drop"));
+});
+
+test("a socket that is heard after it was suspected is asked no more than others", () => {
+  const history = connected();
+  history.hear(ANSWER);
+  history.give({ type: "suspect" });
+  history.pass(100);
+  history.hear(ANSWER);
+  assert.deepEqual(sent(history.pass(8_000)), []);
+  assert.ok(!does(history.pass(15_000), "drop"));
 });
 
 test("who slept asks before it judges, and stays when the gateway answers", () => {

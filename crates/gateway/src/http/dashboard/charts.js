@@ -48,7 +48,7 @@ export const CHARTS = [
   ),
   chart(
     "How late offlines are shown",
-    "99 in 100 of 10 s were no later than this after the ideal moment, by cause. 1 s is promised.",
+    "Within 10 s, 99 in 100 were no later than this after the ideal moment, by cause. 1 s is promised.",
     timedWidely,
     Object.fromEntries(
       ["bye", "closed", "silent", "expired"].map((cause) => [OFFLINE_CAUSES[cause], lateness(cause)]),

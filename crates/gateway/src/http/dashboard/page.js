@@ -34,22 +34,26 @@ let isPaused = false;
 
 async function ask() {
   const asker = key;
+  const isWanted = () => key === asker && !isPaused; // and the key not forgotten meanwhile
   try {
     const answer = await fetch("v1/stats", {
       headers: form ? { authorization: `Bearer ${key}` } : {},
       cache: "no-store",
       signal: AbortSignal.timeout(PATIENCE_MS),
     });
+    if (!isWanted()) return;
     if (answer.status === 401 && form)
       return lock("This gateway does not know that key. It is one of those in its setting api_key.");
     if (!answer.ok) throw new Error(`It answers with HTTP ${answer.status}.`);
     const stats = await answer.json();
-    if (key === asker) learn(stats); // else the key was forgotten meanwhile
+    if (!isWanted()) return;
+    learn(stats);
   } catch (error) {
+    if (!isWanted()) return;
     const why = error.name === "Error" ? error.message : "It is gone, or the way to it is.";
     trouble = { since: trouble?.since ?? Date.now(), why };
   }
-  if (key === asker) render();
+  render();
 }
 
 function learn(stats) {
@@ -82,7 +86,8 @@ function lock(why = "") {
   histories.clear();
   shown = trouble = null;
   drawnAt = 0;
-  byId("told").hidden = byId("forget").hidden = true;
+  setPaused(false);
+  byId("told").hidden = byId("forget").hidden = byId("pause").hidden = true;
   form.hidden = false;
   say("locked", "Locked.", []);
   write(byId("refusal"), why);
@@ -99,8 +104,8 @@ function unlock(event) {
   kept(() => sessionStorage).setItem("presence-key", key);
   form.reset();
   form.hidden = true;
-  byId("forget").hidden = false;
-  say("waiting", "Asking the gateway…", []);
+  byId("forget").hidden = byId("pause").hidden = false;
+  sayAsking();
 }
 
 /** A browser may keep nothing for a page, and says so by throwing. */
@@ -152,6 +157,10 @@ function say(state, headline, reasons) {
   document.title = `${SIGNS[state]} ${state} · presence gateway`.trim();
 }
 
+function sayAsking() {
+  say("waiting", "Asking the gateway…", []);
+}
+
 function about({ gateway, up_ms: upMs, settings }) {
   const store = settings.store === "embedded" ? "a store of its own" : settings.store;
   write(
@@ -179,11 +188,17 @@ function colour() {
   charts.redraw();
 }
 
-byId("pause").onclick = ({ target }) => {
-  isPaused = !isPaused;
-  target.ariaPressed = String(isPaused);
-  if (shown) render();
+byId("pause").onclick = () => {
+  setPaused(!isPaused);
+  if (isPaused) render();
+  else sayAsking(); // what was told last may be long ago
 };
+
+function setPaused(wanted) {
+  isPaused = wanted;
+  byId("pause").ariaPressed = String(wanted);
+}
+
 byId("choice").onchange = ({ target }) => {
   shown = target.value;
   drawnAt = 0;

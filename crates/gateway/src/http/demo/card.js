@@ -1,6 +1,6 @@
 /** How a device looks, and what its buttons do. */
 import { Device, look } from "./device.js";
-import { devices, endOf, hasAnother, heldBack, now, seconds, times } from "./scene.js";
+import { asWritten, devices, endOf, hasAnother, heldBack, now, seconds, times } from "./scene.js";
 import { tick } from "./steps.js";
 
 const RING = { boxShadow: ["0 0 0 0 var(--now)", "0 0 0 1.1rem transparent"] };
@@ -31,17 +31,28 @@ export class Card {
 
   #bindNames() {
     const { device } = this;
-    for (const name of ["user", "label", "watched"]) {
+    const label = this.find("[name=label]");
+    label.value = device.label;
+    label.onchange = () => device.become({ label: label.value });
+    for (const name of ["user", "watched"]) {
       const field = this.find(`[name=${name}]`);
       field.value = device[name];
       field.onchange = () => {
-        const value = field.value.trim();
-        field.value = value || device[name];
-        if (!value || value === device[name]) return;
+        const typed = field.value.trim().normalize();
+        const value = typed ? this.#known(typed) : device[name];
+        field.value = value;
+        if (value === device[name]) return;
         if (name === "watched") device.setWatched(value);
-        else device.become({ [name]: value });
+        else device.become({ user: value });
       };
     }
+  }
+
+  /** What looks like one user to people should be one. */
+  #known(typed) {
+    const name = asWritten(typed);
+    if (name !== typed) this.log(`took ${typed} for ${name}`, "to the gateway these are two users", "own");
+    return name;
   }
 
   #bindButtons() {
@@ -113,7 +124,9 @@ export class Card {
     this.find("[data-do=freeze]").hidden = may.thaw;
     this.find("[data-do=thaw]").hidden = !may.thaw;
     this.find("fieldset").disabled = may.thaw;
-    for (const field of this.element.querySelectorAll(".names [name]")) field.disabled = may.thaw || isConnecting;
+    for (const name of ["user", "label", "watched"]) {
+      this.find(`[name=${name}]`).disabled = may.thaw || (isConnecting && name !== "watched");
+    }
   }
 
   #renderView(name) {

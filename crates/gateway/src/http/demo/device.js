@@ -19,9 +19,12 @@ export class Device {
   /** By user: the newest state that it was told. */
   states = new Map();
 
+  /** By user: when the last of them was pushed. */
+  #pushedAt = new Map();
   #socket;
   #line;
   #alive;
+  #comeback;
   #delayMs;
   #failures = 0;
 
@@ -38,6 +41,7 @@ export class Device {
 
   signIn(what = "signed in") {
     if (this.#socket) return;
+    clearTimeout(this.#comeback);
     if (this.#failures === 0) this.#act(what);
     const words = crypto.getRandomValues(new Uint32Array(4));
     this.#line = new URL(`demo/lines/${words.join("-")}`, location.href);
@@ -55,16 +59,17 @@ export class Device {
   }
 
   signOut() {
-    this.#send({ type: "bye" });
     this.#act("signed out");
+    this.#send({ type: "bye" });
     this.#letGo();
     this.#enter("signed out");
   }
 
   /** Closes without a bye, as a closed tab does: to the gateway the device is lost. */
   drop(what = "dropped the socket") {
-    this.#socket.close();
+    const socket = this.#socket;
     this.#lose(what);
+    socket.close();
   }
 
   dropBriefly() {
@@ -74,17 +79,20 @@ export class Device {
 
   /** From here on nothing reaches the gateway, nor this device: not even a Ping. */
   async freeze() {
+    const line = this.#line;
     const socket = this.#socket;
     // The TTL begins anew with this question.
     const askedAt = now();
     await this.#ask();
-    if (!(await this.#setCut("PUT")) || socket !== this.#socket) return;
+    if (!(await this.#setCut("PUT", line))) return;
+    // Whoever has left meanwhile had something to say on it.
+    if (socket !== this.#socket) return this.#setCut("DELETE", line);
     this.#act("froze", askedAt, { ms: times.ttl_ms + times.grace_ms, name: "TTL and grace" });
     this.#enter("frozen", askedAt);
   }
 
   async thaw() {
-    if (!(await this.#setCut("DELETE"))) return;
+    if (!(await this.#setCut("DELETE", this.#line))) return;
     // A gateway that has given this device up answers nothing, and closes the socket.
     await this.#ask();
     if (this.phase !== "frozen") return;
@@ -95,15 +103,16 @@ export class Device {
 
   setShow(show) {
     this.show = show;
-    if (!this.isLive) return; // the next hello tells it
-    this.#send({ type: "status", show });
+    if (!this.#isOpen) return; // the next hello tells it
     this.#act(`chose ${show}`);
+    this.#send({ type: "status", show });
   }
 
   setWatched(user) {
-    if (this.isLive) this.#send({ type: "unwatch", users: [this.watched] });
+    this.#send({ type: "unwatch", users: [this.watched] });
     this.watched = user;
-    if (this.isLive) this.#watch();
+    this.#watch();
+    scene.tellDevices();
     this.card.render();
   }
 
@@ -113,6 +122,7 @@ export class Device {
     if (isLive) this.signOut();
     Object.assign(this, change);
     if (isLive) this.signIn();
+    scene.tellDevices();
     this.card.render();
   }
 
@@ -120,20 +130,26 @@ export class Device {
     if (this.isLive) this.signOut();
     this.#socket?.close();
     this.#letGo();
+    clearTimeout(this.#comeback);
     scene.devices.delete(this);
     scene.tellDevices();
   }
 
   // The socket.
 
-  #setCut(method) {
-    const answer = fetch(`${this.#line}/cut`, { method });
+  #setCut(method, line) {
+    const answer = fetch(`${line}/cut`, { method });
     return answer.then(({ ok }) => ok, () => false);
+  }
+
+  /** From then on it has said hello. */
+  get #isOpen() {
+    return this.#socket?.readyState === WebSocket.OPEN;
   }
 
   /** A socket that is closing takes nothing more: what follows is `#closed`. */
   #send(message) {
-    if (this.#socket?.readyState === WebSocket.OPEN) this.#socket.send(JSON.stringify(message));
+    if (this.#isOpen) this.#socket.send(JSON.stringify(message));
   }
 
   #watch() {
@@ -184,7 +200,9 @@ export class Device {
   #pushed(states) {
     for (const state of states) {
       scene.notePush(state.user);
-      const cause = scene.causeOf(state.user, { isLoss: state.state === "offline" });
+      const since = this.#pushedAt.get(state.user);
+      this.#pushedAt.set(state.user, now());
+      const cause = scene.causeOf(state.user, { isLoss: state.state === "offline", since });
       this.#learn(state, cause.then(({ told }) => told));
       cause.then(({ what }) => this.card.pushed(state, what));
     }
@@ -226,8 +244,7 @@ export class Device {
   }
 
   #comeBackAfter(delayMs) {
-    const isWanted = () => scene.devices.has(this) && this.phase !== "signed in";
-    setTimeout(() => isWanted() && this.signIn("came back"), delayMs);
+    this.#comeback = setTimeout(() => this.signIn("came back"), delayMs);
   }
 
   #enter(phase, since = now()) {

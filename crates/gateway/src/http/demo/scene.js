@@ -6,8 +6,8 @@
  * while a loss is held back, which is just what the page is to show.
  */
 
-/** In ms, the same in all windows of this machine. */
-export const now = () => performance.timeOrigin + performance.now();
+/** In ms, the same in all windows of this machine: their other clock stands still while it sleeps. */
+export const now = () => Date.now();
 
 export const milliseconds = (duration) => `${Math.round(duration).toLocaleString("en")} ms`;
 export const seconds = (duration) => `${+(duration / 1000).toFixed(2)} s`;
@@ -18,7 +18,7 @@ export const times = { heartbeat_ms: 10_000, ttl_ms: 30_000, grace_ms: 3_000 };
 /** The devices of this window. */
 export const devices = new Set();
 
-/** By window: `{ user, phase, since }` of each of its devices. */
+/** By window: `{ user, watched, phase, since }` of each of its devices. */
 const elsewhere = new Map();
 
 /** By user: what the user's devices did lately, the last at the end. */
@@ -27,6 +27,7 @@ const ACTS_MAX = 20;
 
 /** The channel is slower than the gateway: whoever asks why something was pushed waits for it. */
 const CHANNEL_MS = 100;
+const CHANNEL_MAX_MS = 2_000;
 
 /** By user: when this window was last pushed something about the user. */
 const pushes = new Map();
@@ -53,7 +54,7 @@ function tell(what) {
 
 /** To be called when a device changed its phase. */
 export function tellDevices() {
-  const list = [...devices].map(({ user, phase, since }) => ({ user, phase, since }));
+  const list = [...devices].map(({ user, watched, phase, since }) => ({ user, watched, phase, since }));
   channel.postMessage({ window: me, list });
 }
 
@@ -84,12 +85,11 @@ function expectSilence(comeback) {
 
 /**
  * What the user did that a push or an answer is due to, as far as can be known, and a sentence with the
- * time that it took.
+ * time that it took. The push before, at `since`, had causes of its own.
  */
-export async function causeOf(user, { isLoss = false } = {}) {
+export async function causeOf(user, { isLoss = false, since = 0 } = {}) {
   const at = now();
-  await new Promise((resolve) => setTimeout(resolve, CHANNEL_MS));
-  const act = actsOf(user).findLast((act) => act.at <= at);
+  const act = await lastAct(user, since, at);
   const tookMs = at - act?.at;
   if (!(tookMs < times.ttl_ms + times.grace_ms + 5_000)) return { told: "by another page or client" };
   const told = `${milliseconds(tookMs)} after ${user} ${act.what}`;
@@ -98,8 +98,25 @@ export async function causeOf(user, { isLoss = false } = {}) {
   return { what: act.what, told: `${told}: ${act.held.name}, and ${milliseconds(moreMs)}` };
 }
 
-const devicesOf = (user) =>
-  [...devices, ...[...elsewhere.values()].flat()].filter((device) => device.user === user);
+/** The last act until `at`, as soon as there is one since `since`; else, in the end, one before that. */
+async function lastAct(user, since, at) {
+  const giveUpAt = at + CHANNEL_MAX_MS;
+  for (;;) {
+    await new Promise((resolve) => setTimeout(resolve, CHANNEL_MS));
+    const act = actsOf(user).findLast((act) => act.at <= at);
+    if (act?.at >= since || now() >= giveUpAt) return act;
+  }
+}
+
+const allDevices = () => [...devices, ...[...elsewhere.values()].flat()];
+const devicesOf = (user) => allDevices().filter((device) => device.user === user);
+
+/** The name as it is written here already, if but its capitals are others: those would be two users. */
+export function asWritten(name) {
+  const names = allDevices().flatMap(({ user, watched }) => [user, watched]);
+  const isSame = (other) => other.localeCompare(name, undefined, { sensitivity: "accent" }) === 0;
+  return names.includes(name) ? name : (names.find(isSame) ?? name);
+}
 
 /** Whether another device of the user's lives. */
 export const hasAnother = (device) =>
