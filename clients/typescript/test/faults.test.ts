@@ -88,11 +88,12 @@ test(`${CLIENTS} clients see the truth after whatever breaks`, async (context) =
   };
 
   for await (const line of createInterface(verify.stderr)) {
-    if (/round|break|judged/.test(line)) context.diagnostic(line);
+    if (/seed|break|healed|judged/.test(line)) context.diagnostic(line);
     const addresses = line.match(/clients may connect to (.*), and/)?.[1];
     if (addresses) urls = addresses.split(", ");
-    if (/everybody signs in/.test(line)) for (let index = 0; index < CLIENTS; index++) start(index);
-    if (/churn and faults/.test(line)) actForAWhile();
+    // With more behind it, it is a line of progress.
+    if (/: everybody signs in$/.test(line)) for (let index = 0; index < CLIENTS; index++) start(index);
+    if (/: churn and faults$/.test(line)) actForAWhile();
     if (/judged/.test(line)) compare();
   }
   const [code] = await ended;
