@@ -52,13 +52,16 @@ fn print_keys(settings: &Settings, user: &UserId) {
 #[tokio::main]
 async fn serve(mut settings: Settings) -> Result<()> {
     logs::start(&settings)?;
-    open_files::fit(&mut settings);
+    let lowered = open_files::fit(&mut settings);
     let mut stop = Stop::listen()?;
     let drain = settings.drain;
     let page_scheme = settings.dev.then_some(if settings.tls.is_some() { "https" } else { "http" });
     let gateway = Gateway::start(settings).await?;
     for line in lines(gateway.summary()) {
         info!("started with {line}");
+    }
+    if let Some(lowered) = lowered {
+        info!("{lowered}");
     }
     info!(addr = %gateway.addr(), "listening");
     if let Some(scheme) = page_scheme {
