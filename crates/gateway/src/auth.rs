@@ -34,6 +34,12 @@ pub(crate) use metrics::AuthMetrics;
 pub use permission::Permission;
 pub use token::{SignError, sign};
 
+/// What stands behind `Bearer` in a header `Authorization`; the scheme's case is of no matter (RFC 9110, 11.1).
+pub(crate) fn bearer_token(authorization: &str) -> Option<&str> {
+    let (scheme, token) = authorization.split_once(' ')?;
+    scheme.eq_ignore_ascii_case("bearer").then_some(token)
+}
+
 /// The longest token to sign in with that is looked at, in bytes: as much as a frame may have by default. A grant may be as
 /// long as the frame that brings it.
 const TOKEN_LEN_MAX: usize = 64 << 10;

@@ -18,12 +18,13 @@ mod renewal;
 mod watching;
 mod wire;
 
+use std::collections::HashSet;
 use std::future::{Future, poll_fn};
 use std::task::{Context, Poll};
 
 use presence::{Request, Session, Work};
 use presence_protocol::{
-    ClientMessage, CloseReason, ErrorCode, ErrorMessage, Format, Hello, decode_client,
+    ClientMessage, CloseReason, ErrorCode, ErrorMessage, Format, Hello, UserId, decode_client,
 };
 
 use crate::admission::Seat;
@@ -110,12 +111,25 @@ struct Rights {
     /// When the token was issued, in seconds since the Unix epoch; 0 when it does not say.
     issued_at_s: u64,
     limiter: Limiter,
+    /// Whom it watches by grants alone: they outlive a fresh token.
+    granted: HashSet<UserId>,
+}
+
+impl Rights {
+    /// So many at most are known: whoever watches and unwatches ever others by grants must show these again.
+    fn note_granted(&mut self, users: Vec<UserId>, max: usize) {
+        if self.granted.len() + users.len() > max {
+            self.granted = HashSet::new();
+        }
+        self.granted.extend(users);
+    }
 }
 
 impl<'a> Connection<'a> {
     fn new(wire: &'a mut Wire, app: &'a SharedApp, opened: Opened) -> Self {
         let Opened { session, may_watch, issued_at_s } = opened;
-        let rights = Box::new(Rights { may_watch, issued_at_s, limiter: Limiter::default() });
+        let (limiter, granted) = (Limiter::default(), HashSet::new());
+        let rights = Box::new(Rights { may_watch, issued_at_s, limiter, granted });
         Self { wire, app, session, rights, reads_first: false }
     }
 

@@ -21,7 +21,7 @@ use tracing::debug;
 
 use crate::admission::{Handshake, refuse};
 use crate::app::SharedApp;
-use crate::auth::{AuthError, Identity, PEER_MESSAGE};
+use crate::auth::{AuthError, Identity, PEER_MESSAGE, bearer_token};
 use crate::connection::{self, Newcomer, Wire};
 use crate::socket::Socket;
 
@@ -116,7 +116,7 @@ async fn bearer(
     if !app.authenticator.wants_token() {
         return Ok(None);
     }
-    let token = value.to_str().ok().and_then(|value| value.strip_prefix("Bearer "));
+    let token = value.to_str().ok().and_then(bearer_token);
     let identity = match token {
         Some(token) => app.authenticator.admit(token).await,
         None => Err(AuthError::NoToken),

@@ -19,6 +19,7 @@ use crate::store::Standing;
 use crate::watch::{UserRef, Veils, veil};
 use answers::refuse;
 pub(crate) use answers::{answer, refuse_with};
+use queue::Step;
 pub use queue::{Asked, Deciding, Decision, Judge};
 pub(crate) use queue::{Queue, Turn, take};
 
@@ -95,19 +96,21 @@ enum Open {
 }
 
 /// Does what can be done at once. Answers what is left.
-fn begin(core: &Core, outbox: &Outbox, conn: ConnId, request: Request) -> Option<Open> {
+fn begin(core: &Core, outbox: &Outbox, conn: ConnId, request: Request) -> Option<Step> {
     match request {
         Request::Watch { users, veils, id } => {
-            begin_watch(core, outbox, conn, (&users, &veils), id)
+            begin_watch(core, outbox, conn, (&users, &veils), id).map(Step::Read)
         }
         Request::Unwatch { users } => {
             unwatch(core, outbox, conn, &users);
             None
         }
-        Request::Query { users, veils, id } => begin_query(core, outbox, (users, veils), id),
+        Request::Query { users, veils, id } => {
+            begin_query(core, outbox, (users, veils), id).map(Step::Read)
+        }
         Request::Settle { refused, veils } => {
-            settle::settle(core, outbox, conn, refused, &veils);
-            None
+            let lifted = settle::settle(core, outbox, conn, refused, &veils);
+            (!lifted.is_empty()).then_some(Step::Unveil(lifted))
         }
     }
 }

@@ -52,10 +52,8 @@ pub trait Store: Send + Sync + 'static {
     async fn snapshot(&self, users: Vec<UserId>) -> Result<Vec<Standing>, StoreError>;
 
     /// Gives each of these users, where the store's version is older than this one that watchers were shown, a newer one, and
-    /// tells every gateway. A store that never loses what it told has nothing to do.
-    async fn outdo(&self, _shown: Vec<(UserId, u64)>) -> Result<(), StoreError> {
-        Ok(())
-    }
+    /// tells every gateway. Of whom there is no trace, nothing is told.
+    async fn outdo(&self, shown: Vec<(UserId, u64)>) -> Result<(), StoreError>;
 
     /// Tells every gateway, this one included.
     async fn tell(&self, notice: Notice) -> Result<(), StoreError>;

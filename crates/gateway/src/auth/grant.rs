@@ -6,7 +6,7 @@
 use presence_protocol::{Grant, UserId};
 use thiserror::Error;
 
-use super::{AuthError, Authenticator, Permission};
+use super::{AuthError, Authenticator, Identity, Permission};
 
 /// The `typ` of a grant's header.
 const TYPE: &str = "watch+jwt";
@@ -43,12 +43,18 @@ impl GrantError {
 /// Whether it says of itself that it is a grant. Not verified.
 pub(super) fn is_grant(token: &str) -> bool {
     let header = jsonwebtoken::decode_header(token);
-    header.is_ok_and(|header| header.typ.is_some_and(|typ| typ.eq_ignore_ascii_case(TYPE)))
+    header.is_ok_and(|header| header.typ.is_some_and(|typ| names_a_grant(&typ)))
+}
+
+/// In any of the forms that mean the same (RFC 7515, 4.1.9).
+fn names_a_grant(typ: &str) -> bool {
+    let typ = typ.trim().to_ascii_lowercase();
+    typ.strip_prefix("application/").unwrap_or(&typ) == TYPE
 }
 
 impl Authenticator {
-    /// Whom a grant lets this user watch.
-    pub fn granted(&self, grant: &Grant, user: &UserId) -> Result<Permission, GrantError> {
+    /// What a grant to this user says: whom it lets the user watch, and when it was issued.
+    pub fn granted(&self, grant: &Grant, user: &UserId) -> Result<Identity, GrantError> {
         let token = grant.expose();
         let identity = self.verify(token)?;
         if !is_grant(token) {
@@ -59,7 +65,7 @@ impl Authenticator {
         }
         match identity.may_watch {
             Permission::Everyone | Permission::Nobody => Err(GrantError::NoList),
-            list @ Permission::Only(_) => Ok(list),
+            Permission::Only(_) => Ok(identity),
         }
     }
 }

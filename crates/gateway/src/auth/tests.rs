@@ -228,6 +228,7 @@ fn a_grant_counts_for_its_own_user_and_list_alone() {
     let table = [
         ("good", grant("watch+jwt", &listed), Ok(())),
         ("good, in capitals", grant("Watch+JWT", &listed), Ok(())),
+        ("good, in full", grant(" application/watch+jwt", &listed), Ok(())),
         ("a token to sign in with", grant("JWT", &listed), Err(GrantError::NotAGrant)),
         ("another user's", grant("watch+jwt", &others), Err(GrantError::OthersGrant)),
         ("without a list", grant("watch+jwt", &unlisted), Err(GrantError::NoList)),
@@ -239,7 +240,11 @@ fn a_grant_counts_for_its_own_user_and_list_alone() {
         let granted = authenticator.granted(&Grant::new(token), &ana);
         if let Ok(granted) = &granted {
             for (user, allowed) in [("bo", true), ("team1:x", true), ("cy", false)] {
-                assert_eq!(granted.allows(&UserId::new(user).unwrap()), allowed, "{name}: {user}");
+                assert_eq!(
+                    granted.may_watch.allows(&UserId::new(user).unwrap()),
+                    allowed,
+                    "{name}: {user}"
+                );
             }
         }
         assert_eq!(granted.map(drop), expected, "{name}");
@@ -249,8 +254,10 @@ fn a_grant_counts_for_its_own_user_and_list_alone() {
 #[test]
 fn a_grant_lets_nobody_in() {
     let claims = json!({"sub": "ana", "exp": at(60), "watch": ["bo"]});
-    let token = grant("watch+jwt", &claims);
-    assert_eq!(authenticator(&[]).authenticate(&token), Err(AuthError::Grant));
+    for typ in ["watch+jwt", "application/Watch+JWT", " watch+jwt"] {
+        let token = grant(typ, &claims);
+        assert_eq!(authenticator(&[]).authenticate(&token), Err(AuthError::Grant), "{typ}");
+    }
 }
 
 #[test]

@@ -13,7 +13,7 @@ use tracing::debug;
 
 use super::{Connection, End, refusal};
 use crate::app::SharedApp;
-use crate::auth::Permission;
+use crate::auth::{AuthError, Permission};
 use crate::consent::{Consent, Undecided, Verdict, Verdicts};
 use crate::settings::WatchPolicy;
 
@@ -56,15 +56,21 @@ pub(super) fn permission(app: &SharedApp, claimed: Permission) -> Permission {
 impl Connection<'_> {
     /// Asks for those of the users that the client may watch; the others are refused.
     pub(super) fn wish(
-        &self,
+        &mut self,
         wish: Wish,
         mut users: Vec<UserId>,
         id: Option<RequestId>,
         grant: Option<&Grant>,
     ) {
         let granted = grant.map_or(Permission::Nobody, |grant| self.granted(grant));
-        let may = |user: &UserId| self.rights.may_watch.allows(user) || granted.allows(user);
-        let refused: Vec<UserId> = users.extract_if(.., |user| !may(user)).collect();
+        let listed = |user: &UserId| self.rights.may_watch.allows(user);
+        let refused: Vec<UserId> =
+            users.extract_if(.., |user| !listed(user) && !granted.allows(user)).collect();
+        if matches!(wish, Wish::Watch) {
+            let by_grant: Vec<UserId> =
+                users.iter().filter(|user| !listed(user)).cloned().collect();
+            self.rights.note_granted(by_grant, self.app.settings.max_watch as usize);
+        }
         if !refused.is_empty() {
             self.session.refuse(not_allowed(refused, id.clone()));
             if users.is_empty() {
@@ -91,7 +97,11 @@ impl Connection<'_> {
 
     /// Whom a grant lets the client watch: nobody when it breaks a rule, which the client is not told.
     fn granted(&self, grant: &Grant) -> Permission {
-        let granted = self.app.authenticator.granted(grant, self.session.user());
+        let user = self.session.user();
+        let granted = self.app.authenticator.granted(grant, user).and_then(|granted| {
+            let is_revoked = self.app.is_revoked(user, granted.issued_at_s);
+            if is_revoked { Err(AuthError::Revoked.into()) } else { Ok(granted.may_watch) }
+        });
         granted.unwrap_or_else(|error| {
             debug!(session = self.session.number(), %error, "a grant counts for nothing");
             self.app.metrics.grants_refused.get_or_create(&(&error).into()).inc();
@@ -99,30 +109,44 @@ impl Connection<'_> {
         })
     }
 
-    /// A fresh token came: whom its claim does not list is watched no longer. One without a claim changes nothing.
+    /// A fresh token came: whom neither its claim lists nor a grant, is watched no longer.
     pub(super) fn take_permission(&mut self, claimed: Permission) {
         self.rights.may_watch = permission(self.app, claimed);
-        if matches!(self.rights.may_watch, Permission::Only(_)) {
-            let may_watch = self.rights.may_watch.clone();
-            self.session.review(Box::new(move |watched| {
-                let refused = watched.into_iter().filter(|user| !may_watch.allows(user)).collect();
-                std::future::ready(withdraw(refused)).boxed()
-            }));
-        }
+        self.review_list();
     }
 
-    /// The app's backend ordered something of this user.
-    pub(super) fn recheck(&self) -> Result<(), End> {
+    /// Takes off the watch list whom the client may watch no longer by its token and grants.
+    fn review_list(&self) {
+        if self.rights.may_watch == Permission::Everyone {
+            return;
+        }
+        let (may_watch, granted) = (self.rights.may_watch.clone(), self.rights.granted.clone());
+        self.session.review(Box::new(move |watched| {
+            let may = |user: &UserId| may_watch.allows(user) || granted.contains(user);
+            let refused = watched.into_iter().filter(|user| !may(user)).collect();
+            std::future::ready(withdraw(refused)).boxed()
+        }));
+    }
+
+    /// The app's backend ordered something of this user: grants are to be given anew, and the backend is asked again.
+    pub(super) fn recheck(&mut self) -> Result<(), End> {
         let user = self.session.user();
         if self.app.is_revoked(user, self.rights.issued_at_s) {
             debug!(session = self.session.number(), "the token was revoked");
             return Err(End::Close(CloseReason::BadToken));
         }
-        if let Some(consent) = &self.app.consent {
-            consent.forget(user);
-            let (app, user) = (self.app.clone(), user.clone());
-            self.session.review(Box::new(move |watched| review(app, user, watched).boxed()));
-        }
+        self.rights.granted.clear();
+        let Some(consent) = &self.app.consent else {
+            self.review_list();
+            return Ok(());
+        };
+        consent.forget(user);
+        let (app, user) = (self.app.clone(), user.clone());
+        let may_watch = self.rights.may_watch.clone();
+        self.session.review(Box::new(move |mut watched| {
+            let unlisted = watched.extract_if(.., |user| !may_watch.allows(user)).collect();
+            review(app, user, watched, unlisted).boxed()
+        }));
         Ok(())
     }
 }
@@ -161,13 +185,19 @@ fn decided(
     Decision { refusal, request, ..Decision::default() }
 }
 
-/// Asks the app's backend anew about all whom a session watches. While it does not answer nobody knows; whoever is not
-/// answered in the end has to come again.
-async fn review(app: SharedApp, user: UserId, watched: Vec<UserId>) -> Decision {
+/// Asks the app's backend anew about all whom a session watches, but for those who are off its list already. While it does
+/// not answer nobody knows; whoever is not answered in the end has to come again.
+async fn review(
+    app: SharedApp,
+    user: UserId,
+    watched: Vec<UserId>,
+    unlisted: Vec<UserId>,
+) -> Decision {
     for _ in 0..REVIEW_TRIES {
         match ask(&app, &user, &watched).await {
             Some(Ok(verdicts)) => {
-                let Verdicts { veils, refused, .. } = Verdicts::new(watched, &verdicts);
+                let Verdicts { veils, mut refused, .. } = Verdicts::new(watched, &verdicts);
+                refused.extend(unlisted);
                 return settled(refused, veils);
             }
             Some(Err(Undecided)) => sleep(REVIEW_PAUSE).await,

@@ -6,7 +6,7 @@ use serde::Deserialize;
 
 /// Whether a user may watch another.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
-#[serde(from = "Said")]
+#[serde(try_from = "Said")]
 pub(crate) enum Verdict {
     Allowed,
     Refused,
@@ -22,12 +22,18 @@ enum Said {
     SinceUs(u64),
 }
 
-impl From<Said> for Verdict {
-    fn from(said: Said) -> Self {
+/// The year 2001: a time that is earlier was meant in another unit.
+const SINCE_US_MIN: u64 = 1_000_000_000_000_000;
+
+impl TryFrom<Said> for Verdict {
+    type Error = &'static str;
+
+    fn try_from(said: Said) -> Result<Self, &'static str> {
         match said {
-            Said::Allowed(true) => Self::Allowed,
-            Said::Allowed(false) => Self::Refused,
-            Said::SinceUs(since_us) => Self::Veiled(since_us.clamp(1, INTEGER_MAX)),
+            Said::Allowed(true) => Ok(Self::Allowed),
+            Said::Allowed(false) => Ok(Self::Refused),
+            Said::SinceUs(1..SINCE_US_MIN) => Err("a time is in microseconds since 1970"),
+            Said::SinceUs(since_us) => Ok(Self::Veiled(since_us.clamp(1, INTEGER_MAX))),
         }
     }
 }
@@ -70,7 +76,7 @@ mod tests {
             serde_json::from_str("[true,false,1732900000000123,0]").unwrap();
         let since = Verdict::Veiled(1_732_900_000_000_123);
         assert_eq!(verdicts, [Verdict::Allowed, Verdict::Refused, since, Verdict::Veiled(1)]);
-        for bad in ["null", "-1", "1.5", "\"yes\"", "[]"] {
+        for bad in ["null", "-1", "1.5", "\"yes\"", "[]", "1732900000000", "1"] {
             assert!(serde_json::from_str::<Verdict>(bad).is_err(), "{bad}");
         }
         let users = ["bo", "cy", "di"].map(|name| UserId::new(name).unwrap());

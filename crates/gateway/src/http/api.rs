@@ -13,6 +13,7 @@ use serde_json::json;
 use tracing::debug;
 
 use crate::app::SharedApp;
+use crate::auth::bearer_token;
 use crate::metrics::ApiLabel;
 
 /// The most users that one bulk look-up may ask for.
@@ -113,7 +114,7 @@ impl FromRequestParts<SharedApp> for Backend {
 
     async fn from_request_parts(parts: &mut Parts, app: &SharedApp) -> Result<Self, Refusal> {
         let given = parts.headers.get(header::AUTHORIZATION).and_then(|value| value.to_str().ok());
-        let given = given.and_then(|value| value.strip_prefix("Bearer "));
+        let given = given.and_then(bearer_token);
         let key = given.and_then(|given| app.api_keys.find(given));
         app.metrics.api_calls.get_or_create(&ApiLabel { key: key.unwrap_or(0) }).inc();
         debug!(key, method = %parts.method, path = parts.uri.path(), "a call of the backend");

@@ -8,6 +8,7 @@ use crate::client::{Client, users};
 use crate::house::{House, Kind, SLOW, on_both_stores};
 use crate::http;
 use crate::tokens::{JWT_FLAG, grant, hello, token, token_to_watch};
+use crate::veiled::refresh;
 
 on_both_stores!(a_grant_lets_its_user_watch_whom_the_token_does_not_name);
 
@@ -89,22 +90,35 @@ async fn a_grant_is_no_token_to_sign_in_with() {
 }
 
 #[tokio::test]
-async fn a_fresh_token_withdraws_what_its_claim_does_not_list_and_nothing_without_a_claim() {
+async fn a_fresh_token_withdraws_whom_neither_its_claim_lists_nor_a_grant() {
     let gateway = House::with(Kind::OneEmbedded, SLOW, &[JWT_FLAG, BY_TOKEN]).await;
-    let mut watcher = sign_in(gateway.here(), token("a")).await;
-    let states = watch(&mut watcher, &["b", "c"], Some(grant("a", &["b", "c"]))).await;
-    assert_eq!(states.expect("allowed").len(), 2);
-    watcher.hello_with(hello(token("a"))).await;
-    let mut b = sign_in(gateway.here(), token("b")).await;
-    watcher.expect_online("b").await;
-    watcher.hello_with(hello(token_to_watch("a", &["c"]))).await;
-    let error = watcher.expect_error(ErrorCode::NotAllowed).await;
-    assert_eq!((error.users, error.id), (users(["b"]), None));
-    b.set_status(presence_protocol::Show::Away, None);
-    b.fence().await;
+    let mut watcher = sign_in(gateway.here(), token_to_watch("a", &["b", "d"])).await;
+    watcher.watch(["b", "d"]).await;
+    let states = watch(&mut watcher, &["c"], Some(grant("a", &["c"]))).await;
+    assert_eq!(states.expect("allowed").len(), 1);
+    for (fresh, withdrawn) in [(token_to_watch("a", &["b"]), "d"), (token("a"), "b")] {
+        watcher.hello_with(hello(fresh)).await;
+        let error = watcher.expect_error(ErrorCode::NotAllowed).await;
+        assert_eq!((error.users, error.id), (users([withdrawn]), None));
+    }
+    let _b = sign_in(gateway.here(), token("b")).await;
     let _c = sign_in(gateway.here(), token("c")).await;
     watcher.expect_online("c").await;
     watcher.expect_nothing_for(Duration::from_millis(200)).await;
+}
+
+#[tokio::test]
+async fn the_backend_takes_grants_back() {
+    let gateway = House::with(Kind::OneEmbedded, SLOW, &[JWT_FLAG, BY_TOKEN]).await;
+    let mut watcher = sign_in(gateway.here(), token_to_watch("a", &["b"])).await;
+    watcher.watch(["b"]).await;
+    watch(&mut watcher, &["c"], Some(grant("a", &["c"]))).await.expect("allowed");
+    refresh(&gateway, "a").await;
+    let error = watcher.expect_error(ErrorCode::NotAllowed).await;
+    assert_eq!((error.users, error.id), (users(["c"]), None));
+    let _c = sign_in(gateway.here(), token("c")).await;
+    let _b = sign_in(gateway.here(), token("b")).await;
+    watcher.expect_online("b").await;
 }
 
 #[tokio::test]

@@ -1,18 +1,19 @@
 //! An invisible user looks exactly like an offline one, byte for byte, wherever states are told.
 
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use presence_protocol::{Format, Hello, Show, StatusText};
 use tokio_tungstenite::tungstenite::Bytes;
 
 use crate::client::{Client, user};
-use crate::house::{House, Kind, QUICK, SLOW, on_both_stores};
+use crate::house::{House, Kind, QUICK, QUICK_AND_LENIENT, SLOW, Times, on_both_stores};
 use crate::http::{self, Http};
 
 on_both_stores!(
     who_becomes_invisible_looks_like_who_said_bye,
     nothing_that_an_invisible_user_does_shows,
     who_signs_in_invisible_never_flashes_online,
+    an_invisible_session_that_is_lost_shows_no_other_within_grace,
     who_becomes_visible_again_is_shown_online,
 );
 
@@ -116,6 +117,31 @@ async fn who_signs_in_invisible_never_flashes_online(kind: Kind) {
     b.hello_with(hello).await;
     watcher.expect_nothing_for(Duration::from_millis(300)).await;
     assert_eq!(all_that_is_told(&house, "b").await, never_seen);
+}
+
+/// Another device of the user's is there, and would show: it does when the invisible one is gone for longer than grace.
+async fn an_invisible_session_that_is_lost_shows_no_other_within_grace(kind: Kind) {
+    let grace = Duration::from_millis(1500);
+    let house = House::new(kind, Times { grace, ..QUICK_AND_LENIENT }).await;
+    let mut watcher = Client::join(house.here(), Format::Json, "a").await;
+    watcher.watch(["b"]).await;
+    let mut laptop = Client::dial(house.here(), Format::Json).await;
+    laptop.hello_from("b", "web").await;
+    watcher.expect_online("b").await;
+    let hidden =
+        || Hello { user: Some(user("b")), show: Some(Show::Invisible), ..Hello::default() };
+    let mut phone = Client::dial(house.there(), Format::Json).await;
+    phone.hello_with(hidden()).await;
+    watcher.expect_offline("b").await;
+    phone.reset().await;
+    watcher.expect_nothing_for(grace / 10).await;
+    let mut phone = Client::dial(house.there(), Format::Json).await;
+    phone.hello_with(hidden()).await;
+    watcher.expect_nothing_for(grace + grace / 2).await;
+    let lost = Instant::now();
+    phone.reset().await;
+    watcher.expect_online("b").await;
+    assert!(lost.elapsed() >= grace, "{:?}", lost.elapsed());
 }
 
 async fn who_becomes_visible_again_is_shown_online(kind: Kind) {

@@ -14,6 +14,7 @@ on_both_stores!(
     who_is_veiled_looks_like_who_signed_out,
     blocking_looks_like_a_bye_and_unblocking_like_a_return,
     veiling_who_is_offline_shows_nothing,
+    what_a_veil_shows_and_what_follows_it_is_newer_than_what_was_shown,
 );
 
 /// For so long nothing must come.
@@ -114,6 +115,31 @@ async fn blocking_looks_like_a_bye_and_unblocking_like_a_return(kind: Kind) {
     assert_eq!(back.state.show, Some(Show::Away));
     sessions.remove(0).bye().await;
     a.expect_offline("veiled").await;
+}
+
+/// Nothing else would be believed: the time of blocking may be before the last change, and none may follow unblocking.
+async fn what_a_veil_shows_and_what_follows_it_is_newer_than_what_was_shown(kind: Kind) {
+    let app = App::start().await;
+    let house = house(kind, &app, &[]).await;
+    let mut veiled = Client::join(house.there(), Format::Json, "veiled").await;
+    let mut a = Client::join(house.here(), Format::Json, "a").await;
+    let before_us = now_us();
+    a.watch(["veiled"]).await;
+    veiled.set_status(Show::Away, None);
+    let mut last = a.expect_online("veiled").await.state.version;
+    for since_us in [before_us, now_us()] {
+        app.veil("a", "veiled", since_us);
+        refresh(&house, "a").await;
+        let blocked = a.expect_offline("veiled").await.state.version;
+        assert!(blocked > last, "{blocked} after {last}");
+        refresh(&house, "a").await;
+        a.expect_nothing_for(QUIET).await;
+        app.allow("a", "veiled");
+        refresh(&house, "a").await;
+        last = a.expect_online("veiled").await.state.version;
+        assert!(last > blocked, "{last} after {blocked}");
+        assert_eq!(http::query(house.there(), &["veiled"]).await[0].version, last);
+    }
 }
 
 async fn veiling_who_is_offline_shows_nothing(kind: Kind) {

@@ -11,6 +11,7 @@ use parking_lot::Mutex;
 use presence_protocol::{CloseReason, ErrorMessage, RequestId, UserId};
 
 use super::answers::{refuse_busy, refuse_long, refuse_with};
+use super::settle::{Lifted, unveil};
 use super::{Open, Request, begin, finish};
 use crate::engine::Core;
 use crate::outbox::{ConnId, Outbox};
@@ -88,9 +89,11 @@ impl Turn {
 }
 
 /// What is left to do of a turn.
-enum Step {
+pub(super) enum Step {
     Read(Open),
     Decide(Deciding),
+    /// These users are veiled no more.
+    Unveil(Vec<Lifted>),
 }
 
 /// Takes a turn, now or when those before it are over.
@@ -128,6 +131,7 @@ async fn work(core: Arc<Core>, outbox: Arc<Outbox>, conn: ConnId, step: Step) {
         while let Some(step) = next.take() {
             match step {
                 Step::Read(open) => finish(&core, &outbox, conn, open).await,
+                Step::Unveil(lifted) => unveil(&core, &outbox, lifted).await,
                 Step::Decide(deciding) => next = heed(&core, &outbox, conn, deciding.await),
             }
         }
@@ -144,7 +148,7 @@ async fn work(core: Arc<Core>, outbox: Arc<Outbox>, conn: ConnId, step: Step) {
 /// Does what can be done at once. Answers what is left.
 fn start(core: &Core, outbox: &Outbox, conn: ConnId, turn: Turn) -> Option<Step> {
     match turn {
-        Turn::Request(request) => begin(core, outbox, conn, request).map(Step::Read),
+        Turn::Request(request) => begin(core, outbox, conn, request),
         Turn::Decide(_, deciding) => Some(Step::Decide(deciding)),
         Turn::Review(judge) => {
             let named = |watching: &mut Vec<_>| {
@@ -163,5 +167,5 @@ fn heed(core: &Core, outbox: &Outbox, conn: ConnId, decision: Decision) -> Optio
     if let Some(reason) = decision.close {
         outbox.close(reason);
     }
-    begin(core, outbox, conn, decision.request?).map(Step::Read)
+    begin(core, outbox, conn, decision.request?)
 }

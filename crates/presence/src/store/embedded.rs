@@ -211,6 +211,17 @@ impl Store for EmbeddedStore {
         Ok(standings)
     }
 
+    async fn outdo(&self, shown: Vec<(UserId, u64)>) -> Result<(), StoreError> {
+        let now = self.hub.times().now;
+        let mut news = Vec::new();
+        for (user, version) in shown {
+            let mut bucket = self.hub.bucket(&user).lock();
+            news.extend(bucket.get_mut(&user).and_then(|record| record.outdo(&user, version, now)));
+        }
+        self.hub.publish(&news);
+        Ok(())
+    }
+
     async fn tell(&self, notice: Notice) -> Result<(), StoreError> {
         for listener in self.hub.listeners.lock().iter_mut() {
             listener.tell(Event::Notice(notice.clone()));

@@ -31,6 +31,16 @@ pub(super) fn of(since_us: Option<u64>) -> (u64, Option<View>) {
     since_us.map_or((0, None), |since_us| (since_us.max(1), Some(view(since_us))))
 }
 
+/// Who is behind a number of the table.
+pub(crate) struct Seen {
+    pub(crate) user: UserId,
+    /// Since when (µs) the user seems to be offline, if it is veiled.
+    pub(crate) veil: Option<u64>,
+    pub(crate) was_online: bool,
+    /// Of what is shown; 0 when that is not known.
+    pub(crate) version: u64,
+}
+
 impl WatchTable {
     /// All numbers of a user but this one: under veils, and without.
     pub(crate) fn others(&self, user: &UserId, but: UserRef) -> SmallVec<[UserRef; 1]> {
@@ -52,13 +62,17 @@ impl WatchTable {
         found.map(|slot| UserRef::new(number, *slot as usize)).collect()
     }
 
-    /// Since when a user of this number seems to be offline, if it is veiled; and who it is, and whether it looks online.
-    pub(crate) fn look_behind(&self, user: UserRef) -> Option<(UserId, Option<u64>, bool)> {
+    /// What is behind a number, and what was seen of it.
+    pub(crate) fn look_behind(&self, user: UserRef) -> Option<Seen> {
         let shard = self.shard(user);
         let watched = shard.users.get(user.slot())?;
-        let veil = Some(watched.veil).filter(|veil| *veil > 0);
-        let is_online = watched.state().is_some_and(|state| state.state.as_str() == "online");
-        Some((watched.user.clone(), veil, is_online))
+        let state = watched.state();
+        Some(Seen {
+            user: watched.user.clone(),
+            veil: Some(watched.veil).filter(|veil| *veil > 0),
+            was_online: state.as_ref().is_some_and(|state| state.state.as_str() == "online"),
+            version: state.map_or(0, |state| state.version),
+        })
     }
 
     /// The store has answered about a user: those under veils are as good as known.

@@ -66,6 +66,10 @@ impl Store for Fragile {
         self.store.refresh(users).await
     }
 
+    async fn outdo(&self, shown: Vec<(UserId, u64)>) -> Result<(), StoreError> {
+        self.store.outdo(shown).await
+    }
+
     async fn snapshot(&self, users: Vec<UserId>) -> Result<Vec<Standing>, StoreError> {
         self.check(&[State::Fine, State::Emptied, State::Empty])?;
         if self.check(&[State::Fine]).is_err() {

@@ -63,6 +63,10 @@ impl Store for Slow {
         self.store.refresh(users).await
     }
 
+    async fn outdo(&self, shown: Vec<(UserId, u64)>) -> Result<(), StoreError> {
+        self.store.outdo(shown).await
+    }
+
     async fn snapshot(&self, users: Vec<UserId>) -> Result<Vec<Standing>, StoreError> {
         self.snapshots.fetch_add(1, Relaxed);
         sleep(self.snapshot_time).await;

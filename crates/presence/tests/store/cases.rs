@@ -438,6 +438,39 @@ pub(crate) async fn what_an_invisible_user_does_leaks_nothing(world: World) {
     assert!(visible.is_online() && visible.version > hidden.version);
 }
 
+pub(crate) async fn the_loss_of_an_invisible_session_is_held_as_any_is(world: World) {
+    let (phone, laptop) = (world.gateway("phone").await, world.gateway("laptop").await);
+    laptop.join("ana", "web").await;
+    hide(&phone, "ana").await;
+    let hidden = laptop.look("ana").await.view;
+    phone.leave("ana", Cause::Closed).await;
+    let held = laptop.look("ana").await;
+    assert!(held.view.is_online() && !held.shown().is_online(), "{held:?}");
+    hide(&phone, "ana").await;
+    let back = laptop.look("ana").await;
+    assert_eq!((back.held, back.view.is_online(), back.view.since), (None, false, hidden.since));
+    phone.leave("ana", Cause::Bye).await;
+    assert!(laptop.shown("ana").await.is_online(), "on purpose");
+}
+
+pub(crate) async fn who_was_shown_in_a_version_of_elsewhere_gets_a_newer_one(world: World) {
+    let mut g = world.gateway("g").await;
+    g.join("ana", "ios").await;
+    g.heard("ana").await;
+    let before = g.look("ana").await.view;
+    let shown = before.version + 5_000_000;
+    g.store()
+        .outdo(vec![(user("ana"), shown), (user("nobody"), shown)])
+        .await
+        .expect("it is taken");
+    let after = g.look("ana").await.view;
+    assert!(after.version > shown && after.looks_like(&before), "{after:?}");
+    assert_eq!(g.heard("ana").await.view, after);
+    g.store().outdo(vec![(user("ana"), shown)]).await.expect("it is taken");
+    assert_eq!(g.look("ana").await.view, after);
+    assert!(g.look("nobody").await.view.is_no_trace());
+}
+
 pub(crate) async fn who_was_here_invisible_is_online_since_being_visible(world: World) {
     let (hidden, other) = (world.gateway("hidden").await, world.gateway("other").await);
     hide(&hidden, "ana").await;

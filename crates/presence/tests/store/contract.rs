@@ -54,6 +54,8 @@ contract! {
     a_session_without_status_does_not_hide_another_ones(slow);
     an_invisible_user_looks_like_one_who_left(slow);
     what_an_invisible_user_does_leaks_nothing(slow);
+    the_loss_of_an_invisible_session_is_held_as_any_is(slow);
+    who_was_shown_in_a_version_of_elsewhere_gets_a_newer_one(slow);
     who_was_here_invisible_is_online_since_being_visible(slow);
     a_user_who_was_never_visible_was_never_seen(slow);
     a_snapshot_answers_in_the_order_asked(slow);

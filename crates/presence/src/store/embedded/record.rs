@@ -182,6 +182,15 @@ impl Record {
         self.vouchers.is_empty() && self.view.version < oldest.as_us()
     }
 
+    /// Gives the view a version beyond this one, unless it has one.
+    pub(super) fn outdo(&mut self, user: &UserId, version: u64, now: Moment) -> Option<Standing> {
+        if self.view.version >= version {
+            return None;
+        }
+        self.view.version = now.as_us().max(version + 1);
+        Some(self.standing(user.clone(), now))
+    }
+
     fn end_hold(&mut self, now: Moment) {
         self.held.take_if(|hold| hold.until <= now);
     }
@@ -260,9 +269,9 @@ impl Record {
 
     fn hold_after(&mut self, view: &mut View, turn: &Turn<'_>, now: Moment) -> Option<Box<Hold>> {
         let pending = self.held.take();
-        let returning =
-            pending.as_ref().is_some_and(|hold| hold.before.is_online() && view.is_online());
-        if let Some(hold) = pending.as_ref().filter(|_| returning) {
+        let as_before = pending.as_ref().filter(|hold| hold.before.state == view.state);
+        let returning = as_before.is_some() && view.is_online();
+        if let Some(hold) = as_before {
             view.since = hold.before.since;
         }
         let hold = match turn.hold_until.filter(|until| *until > now) {
@@ -273,7 +282,7 @@ impl Record {
             None if turn.change.cause == Cause::Joined && returning => pending,
             None => None,
         };
-        // Only a loss is held back: who was not shown has nothing to lose.
-        hold.filter(|hold| hold.before.is_online() && !hold.before.looks_like(view))
+        // Who was not here has nothing to lose. Who was invisible has: another session would show without the lost one.
+        hold.filter(|hold| !hold.before.gateways.is_empty() && !hold.before.looks_like(view))
     }
 }

@@ -80,6 +80,7 @@ impl Model {
         let before = std::mem::take(&mut self.on);
         self.on = self.parts.iter().filter(|p| p.claimed.is_some()).map(|p| p.gateway).collect();
         let new = self.truth();
+        let was_here = !held.as_ref().map_or(&before, |held| &held.on).is_empty();
         let both_online = shown.0 == Availability::Online && new.0 == Availability::Online;
         self.held = if new == self.look {
             let told = cause != Cause::Expired && !matches!(cause, Cause::Joined | Cause::Status);
@@ -99,7 +100,7 @@ impl Model {
             .filter(|held| held.until > now)
         } else if new == shown {
             None
-        } else if until > now && shown.0 == Availability::Online {
+        } else if until > now && was_here {
             let owed = held.as_ref().map_or(until, |held| held.until.max(until));
             let on = held.map_or(before, |held| held.on);
             Some(Held { until: owed, look: shown, on })

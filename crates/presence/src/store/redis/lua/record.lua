@@ -306,11 +306,11 @@ local function commit(bucket, user, record, view, change)
       or not (hold and change.cause == 'joined' and hold.state == 'online' and view.state == 'online') then
       record.before, record.hold_until = nil, 0
     end
-    if hold and view.state == 'online' and hold.state == 'online' then
+    if hold and view.state == hold.state then
       view.since = hold.since
     end
-    -- Only a loss is held back: who was not shown has nothing to lose.
-    if record.before and (record.before.state == 'offline' or looks_like(view, record.before)) then
+    -- Who was not here has nothing to lose. Who was invisible has: another session would show without the lost one.
+    if record.before and (record.before.gateways == '.' or looks_like(view, record.before)) then
       record.before, record.hold_until = nil, 0
     end
     if change.awaited ~= '' then
