@@ -121,7 +121,7 @@ async fn blocking_looks_like_a_bye_and_unblocking_like_a_return(kind: Kind) {
 async fn what_a_veil_shows_and_what_follows_it_is_newer_than_what_was_shown(kind: Kind) {
     let app = App::start().await;
     let house = house(kind, &app, &[]).await;
-    let mut veiled = Client::join(house.there(), Format::Json, "veiled").await;
+    let veiled = Client::join(house.there(), Format::Json, "veiled").await;
     let mut a = Client::join(house.here(), Format::Json, "a").await;
     let before_us = now_us();
     a.watch(["veiled"]).await;
