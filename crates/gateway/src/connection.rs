@@ -111,25 +111,29 @@ struct Rights {
     /// When the token was issued, in seconds since the Unix epoch; 0 when it does not say.
     issued_at_s: u64,
     limiter: Limiter,
-    /// Whom it watches by grants alone: they outlive a fresh token.
-    granted: HashSet<UserId>,
+    /// Whom it watches by grants alone: they outlive a fresh token. In a box, since most have none.
+    granted: Option<Box<HashSet<UserId>>>,
 }
 
 impl Rights {
     /// So many at most are known: whoever watches and unwatches ever others by grants must show these again.
     fn note_granted(&mut self, users: Vec<UserId>, max: usize) {
-        if self.granted.len() + users.len() > max {
-            self.granted = HashSet::new();
+        if users.is_empty() {
+            return;
         }
-        self.granted.extend(users);
+        let granted = self.granted.get_or_insert_default();
+        if granted.len() + users.len() > max {
+            granted.clear();
+        }
+        granted.extend(users);
     }
 }
 
 impl<'a> Connection<'a> {
     fn new(wire: &'a mut Wire, app: &'a SharedApp, opened: Opened) -> Self {
         let Opened { session, may_watch, issued_at_s } = opened;
-        let (limiter, granted) = (Limiter::default(), HashSet::new());
-        let rights = Box::new(Rights { may_watch, issued_at_s, limiter, granted });
+        let limiter = Limiter::default();
+        let rights = Box::new(Rights { may_watch, issued_at_s, limiter, granted: None });
         Self { wire, app, session, rights, reads_first: false }
     }
 

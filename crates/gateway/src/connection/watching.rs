@@ -122,7 +122,9 @@ impl Connection<'_> {
         }
         let (may_watch, granted) = (self.rights.may_watch.clone(), self.rights.granted.clone());
         self.session.review(Box::new(move |watched| {
-            let may = |user: &UserId| may_watch.allows(user) || granted.contains(user);
+            let is_granted =
+                |user: &UserId| granted.as_ref().is_some_and(|granted| granted.contains(user));
+            let may = |user: &UserId| may_watch.allows(user) || is_granted(user);
             let refused = watched.into_iter().filter(|user| !may(user)).collect();
             std::future::ready(withdraw(refused)).boxed()
         }));
@@ -135,7 +137,7 @@ impl Connection<'_> {
             debug!(session = self.session.number(), "the token was revoked");
             return Err(End::Close(CloseReason::BadToken));
         }
-        self.rights.granted.clear();
+        self.rights.granted = None;
         let Some(consent) = &self.app.consent else {
             self.review_list();
             return Ok(());
