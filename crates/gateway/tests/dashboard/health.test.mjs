@@ -24,7 +24,7 @@ const settings = {
 function history(...answers) {
   const made = new History(measures);
   for (const [seconds, metrics, other = {}] of answers)
-    made.add(answer(seconds, metrics, other), START + seconds * 1000);
+    made.add(answer(seconds, metrics, other), START + seconds * 1000, 1);
   return made;
 }
 
@@ -281,9 +281,17 @@ test("the charts keep ten minutes, and break where nothing came", () => {
   assert.deepEqual(broken.columns[1], [200, 200, null, 200]);
 });
 
+test("the lines do not break where others answer in between", () => {
+  const made = new History(measures);
+  for (const seconds of [0, 8, 16]) made.add(answer(seconds, {}), START + seconds * 1000, 8);
+  assert.deepEqual(made.columns[1], [200, 200, 200]);
+  made.add(answer(60, {}), START + 60_000, 8);
+  assert.deepEqual(made.columns[1], [200, 200, 200, null, 200]);
+});
+
 test("a clock that is set back does not turn a chart round", () => {
   const made = new History(measures);
-  [5, 6, 2].forEach((seconds, index) => made.add(answer(index, {}), START + seconds * 1000));
+  [5, 6, 2].forEach((seconds, index) => made.add(answer(index, {}), START + seconds * 1000, 1));
   assert.deepEqual(
     made.columns[0],
     [...made.columns[0]].sort((a, b) => a - b),
