@@ -164,6 +164,20 @@ test("of many clients some are always slow", () => {
   assert.equal(verdict([0, {}], [1, slow(4_100)]).state, "healthy");
 });
 
+test("messages of which one client can have any number refused are no reason, and its close is one among many", () => {
+  const flood = {
+    presence_connections: 50_000,
+    'presence_refused_messages_total{code="rate_limited"}': 474,
+    'presence_closes_total{reason="rate_limited"}': 1,
+    presence_answers_dropped_total: 474,
+  };
+  assert.equal(verdict([0, {}], [1, flood]).state, "healthy");
+  assert.equal(
+    verdict([0, {}], [1, { ...flood, 'presence_closes_total{reason="rate_limited"}': 50 }]).headline,
+    "Degraded: clients hit limits.",
+  );
+});
+
 const lateness = (cause, ...counts) => {
   const bounds = ["0.1", "1.0", "5.0", "+Inf"];
   const sums = counts.map((_, index) => counts.slice(0, index + 1).reduce((sum, count) => sum + count));
