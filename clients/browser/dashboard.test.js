@@ -136,6 +136,44 @@ test("the theme is the system’s until another is chosen, also in the charts, a
   await isDark();
 });
 
+test("of many gateways behind one address the chosen one stays, and is said to be gone when it is", async (test) => {
+  const server = await gateway("--dev");
+  const page = await context.newPage();
+  test.after(() => page.close());
+  await listenTo(page, isExpected);
+  await page.clock.install();
+  let names = Array.from({ length: 8 }, (_, index) => `gateway${index}`);
+  let asked = 0;
+  await page.route("**/v1/stats", async (route) => {
+    const response = await route.fetch();
+    const name = names[asked++ % names.length];
+    await route.fulfill({ response, json: { ...(await response.json()), gateway: name } });
+  });
+  await page.goto(`http://127.0.0.1:${server.port}/dashboard`);
+  const shown = async () => (await page.locator("#about").textContent()).split(",")[0];
+  const turns = async (count, eachMs = 1_000) => {
+    for (const end = asked + count; asked < end; ) {
+      const before = asked;
+      await until("it asks again", async () => (await page.clock.runFor(eachMs), asked > before));
+    }
+  };
+
+  await turns(30);
+  assert.equal(await shown(), "Gateway gateway0");
+  await page.locator("#choice").selectOption("gateway3");
+  await turns(20);
+  await turns(10, 60_000);
+  assert.equal(await shown(), "Gateway gateway3");
+  await shows(page, "#headline", "Healthy.");
+
+  names = names.filter((name) => name !== "gateway3");
+  await turns(50);
+  await shows(page, "#headline", "No answer from gateway3 since");
+  assert.equal(await shown(), "Gateway gateway3");
+  await page.locator("#choice").selectOption("gateway5");
+  await shows(page, "#headline", "Healthy.");
+});
+
 test("figures and charts move with the load, and a killed gateway is shown as gone until it is back", async (test) => {
   const server = await gateway("--dev");
   const page = await open(test, server);

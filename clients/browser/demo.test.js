@@ -123,6 +123,42 @@ test("a device that thaws within its TTL was never away", async (test) => {
   assert.equal((await ana.seen()).length, before);
 });
 
+/** Bo's phone and laptop, both signed in, and Ana sees them. */
+async function withALaptop(test) {
+  const { other, ana, bo } = await windows(test);
+  await bo.press("Sign in");
+  await bo.isSignedIn();
+  await other.page.getByRole("button", { name: "Add a device" }).click();
+  const laptop = other.card("Bo’s laptop");
+  await laptop.press("Sign in");
+  await ana.shows(".state", "online, on laptop and phone");
+  return { ana, bo, laptop };
+}
+
+test("a last sign-out ends the grace of a device that was lost before, in its card too", async (test) => {
+  const { ana, bo, laptop } = await withALaptop(test);
+  await bo.press("Drop socket");
+  await laptop.press("Sign out");
+  await ana.until("offline");
+  await bo.shows(".life p", "Another device signed out: watchers were told.");
+  assert.equal(await ana.region.locator(".hold.on").count(), 0);
+});
+
+test("a frozen device that is removed counts for its TTL and grace, and is the cause in the end", async (test) => {
+  const { ana, bo, laptop } = await withALaptop(test);
+  await laptop.press("Freeze");
+  await laptop.shows(".link", "frozen");
+  await laptop.press("Remove this device");
+  await bo.press("Drop socket");
+  await bo.shows(".life p", "Nobody is told yet: another device of Bo’s counts for longer.");
+  await ana.shows(".hold p", "Bo is silent");
+  await ana.shows(".hold p", "Bo is gone");
+  await bo.shows(".life p", "Nobody is told yet");
+  await ana.until("offline");
+  await bo.shows(".life p", "Grace is over: watchers were told.");
+  await ana.shows(".log", "after Bo froze: TTL and grace, and");
+});
+
 test("a device may be another's, and watch somebody else", async (test) => {
   const { one, other, ana } = await windows(test);
   await other.card("Bo’s phone").fill("I am", "Cy");

@@ -5,14 +5,16 @@
 
 signs in as ana (on a gateway that runs with --dev) and watches bo and cy.
 The upper half is what every client does, see docs/clients.md; the lower half is just enough of
-WebSocket for it. A real application would rather use a WebSocket library, TLS and a token.
+WebSocket for it. A real application would rather use a WebSocket library, wss:// and a token.
 """
 
 import base64
 import json
+import math
 import os
 import random
 import socket
+import ssl
 import struct
 import sys
 import time
@@ -27,36 +29,40 @@ def changes(url, user, watched):
     known = {}  # what was known outlives a connection, and so nothing flickers
     failures = 0
     while True:
-        began, told_s, hurry = time.monotonic(), None, False
+        began, move_at, hurry = time.monotonic(), None, False
         try:
             with WebSocket(url, "presence.v1.json") as ws:
                 for message in session(ws, user, watched):
                     hurry = True  # welcomed: a loss is tried again at once, the first time
                     if message["type"] == "draining":
-                        told_s = message["reconnect_after_ms"] / 1000
+                        move_at = time.monotonic() + message["reconnect_after_ms"] / 1000
+                        ws.give_up_at(move_at)  # the gateway may close earlier, or never
                     for state in newer(known, message):
                         yield state
         except Closed as closed:
             if closed.code in NEVER_COME_BACK:
                 raise
             hurry = hurry and closed.code not in COME_BACK_LATER
-        except OSError as lost:  # no network, or nothing was heard for the TTL
-            print("trying again:", lost, file=sys.stderr)
+        except OSError as lost:  # no network, nothing was heard for the TTL, or it is time to move
+            why = "the gateway is going away" if move_at else lost
+            print("trying again:", why, file=sys.stderr)
         if time.monotonic() - began > 10:
             failures = 0
         longest = 0 if hurry and failures == 0 else min(60, 0.5 * 2**failures)
         failures += 1
         # Full jitter, so that the clients of a lost gateway do not come back in step.
-        time.sleep(random.uniform(0, longest) if told_s is None else told_s)
+        wait = random.uniform(0, longest) if move_at is None else move_at - time.monotonic()
+        time.sleep(max(0, wait))
 
 
 def session(ws, user, watched):
     """Signs in, watches, and yields what the gateway says."""
     ws.send({"type": "hello", "user": user})
     while (message := ws.receive())["type"] != "welcome":
-        pass
+        if message["type"] == "error":
+            raise Refused(message["message"])
     # The gateway pings whoever is silent. When not even that is heard for the TTL, it is gone.
-    ws.settimeout(message["ttl_ms"] / 1000)
+    ws.silence_max_s = message["ttl_ms"] / 1000
     for start in range(0, len(watched), 200):  # a frame has a limit
         ws.send({"type": "watch", "users": watched[start : start + 200], "id": start})
     while True:
@@ -79,6 +85,10 @@ def newer(known, message):
             yield state
 
 
+class Refused(Exception):
+    """The gateway did not take the hello, and would not take it another time."""
+
+
 class Closed(Exception):
     """The gateway closed the socket, and said why."""
 
@@ -92,8 +102,17 @@ class WebSocket:
 
     def __init__(self, url, subprotocol):
         parts = urlsplit(url)
-        self._socket = socket.create_connection((parts.hostname, parts.port or 80), timeout=15)
+        if parts.scheme not in ("ws", "wss") or not parts.hostname or not parts.path:
+            raise ValueError(f"{url} is not the URL of a gateway, as ws://127.0.0.1:8080/ws is")
+        is_secure = parts.scheme == "wss"
+        self.silence_max_s = 15
+        self._give_up_at = math.inf
+        address = parts.hostname, parts.port or (443 if is_secure else 80)
+        self._socket = socket.create_connection(address, self.silence_max_s)
         try:
+            if is_secure:
+                context = ssl.create_default_context()
+                self._socket = context.wrap_socket(self._socket, server_hostname=parts.hostname)
             self._file = self._socket.makefile("rb")
             key = base64.b64encode(os.urandom(16)).decode()
             self._socket.sendall(
@@ -116,15 +135,17 @@ class WebSocket:
     def __exit__(self, *_):
         self._socket.close()
 
-    def settimeout(self, seconds):
-        self._socket.settimeout(seconds)
+    def give_up_at(self, moment):
+        """From then on nothing is received any more."""
+        self._give_up_at = moment
 
     def send(self, message):
         self._send(0x1, json.dumps(message).encode())
 
     def receive(self):
-        """The next message; raises OSError when the network is lost or silent."""
-        while True:
+        """The next message; raises OSError when the network is lost or silent, or it is given up."""
+        while (left := self._give_up_at - time.monotonic()) > 0:
+            self._socket.settimeout(min(self.silence_max_s, left))
             opcode, payload = self._receive_frame()
             if opcode == 0x1:
                 return json.loads(payload)
@@ -134,6 +155,7 @@ class WebSocket:
                 self._send(0x8, payload[:2])
                 code = struct.unpack("!H", payload[:2])[0] if payload else 1005
                 raise Closed(code, payload[2:].decode())
+        raise TimeoutError("given up")
 
     def _send(self, opcode, payload):
         size = len(payload)
@@ -166,3 +188,9 @@ if __name__ == "__main__":
             print(change["user"], shown, change.get("text", ""), flush=True)
     except Closed as closed:
         sys.exit(f"the gateway closed for good: {closed}")
+    except Refused as refused:
+        sys.exit(f"the gateway refused: {refused}")
+    except ValueError as mistake:
+        sys.exit(str(mistake))
+    except KeyboardInterrupt:
+        sys.exit(130)

@@ -24,7 +24,7 @@ const settings = {
 function history(...answers) {
   const made = new History(measures);
   for (const [seconds, metrics, other = {}] of answers)
-    made.add(answer(seconds, metrics, other), START + seconds * 1000);
+    made.add(answer(seconds, metrics, other), START + seconds * 1000, 1);
   return made;
 }
 
@@ -164,6 +164,20 @@ test("of many clients some are always slow", () => {
   assert.equal(verdict([0, {}], [1, slow(4_100)]).state, "healthy");
 });
 
+test("messages of which one client can have any number refused are no reason, and its close is one among many", () => {
+  const flood = {
+    presence_connections: 50_000,
+    'presence_refused_messages_total{code="rate_limited"}': 474,
+    'presence_closes_total{reason="rate_limited"}': 1,
+    presence_answers_dropped_total: 474,
+  };
+  assert.equal(verdict([0, {}], [1, flood]).state, "healthy");
+  assert.equal(
+    verdict([0, {}], [1, { ...flood, 'presence_closes_total{reason="rate_limited"}': 50 }]).headline,
+    "Degraded: clients hit limits.",
+  );
+});
+
 const lateness = (cause, ...counts) => {
   const bounds = ["0.1", "1.0", "5.0", "+Inf"];
   const sums = counts.map((_, index) => counts.slice(0, index + 1).reduce((sum, count) => sum + count));
@@ -281,9 +295,17 @@ test("the charts keep ten minutes, and break where nothing came", () => {
   assert.deepEqual(broken.columns[1], [200, 200, null, 200]);
 });
 
+test("the lines do not break where others answer in between", () => {
+  const made = new History(measures);
+  for (const seconds of [0, 8, 16]) made.add(answer(seconds, {}), START + seconds * 1000, 8);
+  assert.deepEqual(made.columns[1], [200, 200, 200]);
+  made.add(answer(60, {}), START + 60_000, 8);
+  assert.deepEqual(made.columns[1], [200, 200, 200, null, 200]);
+});
+
 test("a clock that is set back does not turn a chart round", () => {
   const made = new History(measures);
-  [5, 6, 2].forEach((seconds, index) => made.add(answer(index, {}), START + seconds * 1000));
+  [5, 6, 2].forEach((seconds, index) => made.add(answer(index, {}), START + seconds * 1000, 1));
   assert.deepEqual(
     made.columns[0],
     [...made.columns[0]].sort((a, b) => a - b),

@@ -1,7 +1,7 @@
 // Whether a gateway is healthy, and if not, where. Each rule is a sign that docs/operations.md says to be woken for.
 
 import { WINDOW_MS } from "./history.js";
-import { CLIENTS, LIMITS, NEWCOMERS, hits } from "./limits.js";
+import { CLIENTS, LIMITS, NEWCOMERS, hits, isOfMessages } from "./limits.js";
 import { atMost, bytes, clock, count, number, time } from "./words.js";
 
 /** What is promised: nobody is shown a change later than that. */
@@ -16,7 +16,7 @@ const LAG_MAX_S = 0.05;
 /** So full is worth a word, before newcomers are turned away. */
 const NEARLY = 0.9;
 
-/** Single clients are a sign of something when they are one in so many. */
+/** Connections that single clients lost, or did not get, are a sign of something when they are one to so many open ones. */
 const CLIENTS_PER_SIGN = 1000;
 
 const CERTIFICATE_DAYS_MIN = 14;
@@ -213,7 +213,7 @@ function clientsHitLimits(history) {
 
 function limitsHit(history, by, enough, brief) {
   const { settings } = history.now.stats;
-  const parts = LIMITS.filter(({ who }) => who === by)
+  const parts = LIMITS.filter((limit) => limit.who === by && !isOfMessages(limit))
     .map((limit) => ({ ...limit, n: hits(history, limit) }))
     .filter(({ n }) => n >= enough)
     .map(({ n, what, setting }) => `${number(n)} ${what} (${setting} is ${settings[setting]})`);

@@ -6,7 +6,7 @@ export const KEPT_MS = 600_000;
 /** "Lately", for all that is judged. */
 export const WINDOW_MS = 60_000;
 
-/** Where nothing came for longer than this, the lines of the charts break. */
+/** Where nothing came for longer than this, for each gateway that takes turns, the lines of the charts break. */
 const GAP_MS = 5_000;
 
 const SERIES = /^(\w+)(?:\{(.*)\})?$/;
@@ -54,10 +54,13 @@ export class History {
     this.columns = [[], ...measures.map(() => [])];
   }
 
-  /** @param at when they came; never earlier than what came before, though a clock may be set back. */
-  add(stats, at) {
+  /**
+   * @param at when they came; never earlier than what came before, though a clock may be set back.
+   * @param around how many gateways take turns to answer, this one among them.
+   */
+  add(stats, at, around) {
     at = Math.max(at, (this.now?.at ?? 0) + 1);
-    if (this.now && at - this.now.at > GAP_MS)
+    if (this.now && at - this.now.at > GAP_MS * around)
       this.#note(
         this.now.at + 1,
         this.#measures.map(() => null),

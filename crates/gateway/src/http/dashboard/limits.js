@@ -33,5 +33,10 @@ export const LIMITS = [
   [BAD_REQUESTS, "refused for their token", "auth", "auth_refused"],
 ].map(([who, what, setting, name, labels]) => ({ who, what, setting, name: `presence_${name}_total`, labels }));
 
+const OF_MESSAGES = ["presence_refused_messages_total", "presence_answers_dropped_total"];
+
+/** Whether it counts messages, of which one client can bring about any number, and not connections. */
+export const isOfMessages = ({ name }) => OF_MESSAGES.includes(name);
+
 /** How often a limit was hit lately. */
 export const hits = (history, { name, labels }) => history.grew(name, labels);

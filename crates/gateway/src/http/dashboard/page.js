@@ -11,8 +11,8 @@ import { clock, time } from "./words.js";
 const ASK_MS = 1_000;
 const PATIENCE_MS = 3_000;
 
-/** A gateway that did not answer for so long makes way for one that does. */
-const GONE_MS = 5_000;
+/** A gateway is gone when it could have answered so often and others did, be it in turn or at random. */
+const TURNS_MAX = 5;
 
 /** For who wants nothing to move, the charts are drawn this rarely. */
 const STILL_MS = 10_000;
@@ -23,7 +23,9 @@ const charts = place(byId("charts"));
 
 // Behind one address there may be many gateways, and each answers for itself.
 const histories = new Map();
+let answers = 0; // of all of them; each history has the count of its latest as `answer`
 let shown = null; // the gateway, of these
+let isChosen = false; // by a person, and so it stays when it is gone
 let trouble = null; // why the last question was not answered, and since when questions are not
 let drawnAt = 0; // when the charts were
 
@@ -57,11 +59,23 @@ async function ask() {
 }
 
 function learn(stats) {
+  const wasAway = trouble !== null;
   trouble = null;
-  if (!histories.has(stats.gateway)) histories.set(stats.gateway, new History(measures));
-  histories.get(stats.gateway).add(stats, Date.now());
-  const isGone = !shown || Date.now() - histories.get(shown).now.at > GONE_MS;
-  if (isGone) shown = stats.gateway;
+  const history = histories.get(stats.gateway) ?? new History(measures);
+  histories.set(stats.gateway, history);
+  history.add(stats, Date.now(), around(history));
+  history.answer = ++answers;
+  if (!shown || (!isChosen && (wasAway || isGone(histories.get(shown))))) shown = stats.gateway;
+}
+
+/** How many gateways take turns, as far as it was seen since this one answered: itself, and those that did after it. */
+function around({ answer }) {
+  return 1 + [...histories.values()].filter((other) => other.answer > answer).length;
+}
+
+/** By answers and not by time: a hidden page asks rarely. */
+function isGone(history) {
+  return answers - history.answer > TURNS_MAX * around(history);
 }
 
 async function askForEver() {
@@ -85,6 +99,7 @@ function lock(why = "") {
   kept(() => sessionStorage).removeItem("presence-key");
   histories.clear();
   shown = trouble = null;
+  isChosen = false;
   drawnAt = 0;
   setPaused(false);
   byId("told").hidden = byId("forget").hidden = byId("pause").hidden = true;
@@ -125,7 +140,7 @@ function render() {
   say(state, headline, reasons);
   if (!history || document.hidden) return;
   byId("told").hidden = false;
-  byId("told").classList.toggle("stale", trouble !== null || isPaused);
+  byId("told").classList.toggle("stale", trouble !== null || isPaused || isGone(history));
   about(history.now.stats);
   showFigures(history);
   charts.tell(history);
@@ -137,9 +152,14 @@ function render() {
 
 function verdict(history) {
   if (isPaused) return { state: "waiting", headline: "Paused.", reasons: [] };
-  if (!trouble) return judge(history);
-  const detail = history ? `${trouble.why} What is below is what it told last.` : trouble.why;
-  return { state: "no answer", headline: `No answer since ${clock(trouble.since)}.`, reasons: [{ detail }] };
+  if (trouble) return noAnswer(`No answer since ${clock(trouble.since)}.`, trouble.why, history);
+  if (!isGone(history)) return judge(history);
+  return noAnswer(`No answer from ${shown} since ${clock(history.now.at)}.`, "Others at this address answer.", history);
+}
+
+function noAnswer(headline, why, history) {
+  const detail = history ? `${why} What is below is what it told last.` : why;
+  return { state: "no answer", headline, reasons: [{ detail }] };
 }
 
 const SIGNS = { healthy: "✓", degraded: "!", "not ready": "✕", "no answer": "?", locked: "", waiting: "" };
@@ -201,6 +221,7 @@ function setPaused(wanted) {
 
 byId("choice").onchange = ({ target }) => {
   shown = target.value;
+  isChosen = true;
   drawnAt = 0;
   render();
 };

@@ -194,7 +194,9 @@ export class Card {
     if (isLive) return "Each sign of life winds the TTL up again.";
     if (!isLost) return "";
     if (hasAnother(this.device)) return `${user} stays online: another device is there.`;
-    if (graceLeft <= 0) return "Grace is over: watchers were told.";
+    const { graceEnd, isToldEarlier } = endOf(this.device);
+    if (heldBack(user)?.graceEnd > graceEnd) return `Nobody is told yet: another device of ${user}’s counts for longer.`;
+    if (graceLeft <= 0) return `${isToldEarlier ? "Another device signed out" : "Grace is over"}: watchers were told.`;
     if (phase === "lost") return `Nobody was told. Back within ${seconds(times.grace_ms)}, and nobody will be.`;
     return ttlLeft > 0 ? "No byte passes. The gateway cannot tell this from a quiet device yet." : "The TTL is over: now grace runs.";
   }

@@ -60,6 +60,7 @@ export class Device {
 
   signOut() {
     this.#act("signed out");
+    scene.tellSignOut(this);
     this.#send({ type: "bye" });
     this.#letGo();
     this.#enter("signed out");
@@ -131,8 +132,7 @@ export class Device {
     this.#socket?.close();
     this.#letGo();
     clearTimeout(this.#comeback);
-    scene.devices.delete(this);
-    scene.tellDevices();
+    scene.remove(this);
   }
 
   // The socket.

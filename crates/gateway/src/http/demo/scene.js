@@ -18,8 +18,14 @@ export const times = { heartbeat_ms: 10_000, ttl_ms: 30_000, grace_ms: 3_000 };
 /** The devices of this window. */
 export const devices = new Set();
 
+/** Those that were removed from it, as they were then: the gateway may count them still. */
+const removed = [];
+
 /** By window: `{ user, watched, phase, since }` of each of its devices. */
 const elsewhere = new Map();
+
+/** By user: when the last device that lived signed out, and watchers were told whatever else was held back. */
+const signOuts = new Map();
 
 /** By user: what the user's devices did lately, the last at the end. */
 const acts = new Map();
@@ -38,10 +44,11 @@ const channel = new BroadcastChannel("presence demo");
 channel.onmessage = ({ data }) => take(data);
 channel.postMessage({ whoIsThere: true });
 
-function take({ window, list, act, comeback, whoIsThere }) {
+function take({ window, list, act, comeback, lastSignOut, whoIsThere }) {
   if (list) elsewhere.set(window, list);
   if (act) acts.set(act.user, [...actsOf(act.user), act].slice(-ACTS_MAX));
   if (comeback) expectSilence(comeback);
+  if (lastSignOut) signOuts.set(lastSignOut.user, lastSignOut.at);
   if (whoIsThere) tellDevices();
 }
 
@@ -54,8 +61,16 @@ function tell(what) {
 
 /** To be called when a device changed its phase. */
 export function tellDevices() {
-  const list = [...devices].map(({ user, watched, phase, since }) => ({ user, watched, phase, since }));
-  channel.postMessage({ window: me, list });
+  channel.postMessage({ window: me, list: [...[...devices].map(asItIs), ...removed] });
+}
+
+const asItIs = ({ user, watched, phase, since }) => ({ user, watched, phase, since });
+
+/** Takes a device out of this window. */
+export function remove(device) {
+  devices.delete(device);
+  removed.push(asItIs(device));
+  tellDevices();
 }
 
 /**
@@ -67,6 +82,13 @@ export const tellAct = (user, what, at = now(), held) => tell({ act: { user, wha
 /** A device is back that was lost so lately that nobody should have been told. */
 export const tellComeback = (user, lostAt, within) =>
   tell({ comeback: { user, lostAt, within, at: now() } });
+
+/** To be called when a device signs out. */
+export function tellSignOut(device) {
+  const { user } = device;
+  const others = devicesOf(user).filter((other) => other !== device);
+  if (!others.some(isAlive)) tell({ lastSignOut: { user, at: now() } });
+}
 
 export const notePush = (user) => pushes.set(user, now());
 
@@ -89,7 +111,7 @@ function expectSilence(comeback) {
  */
 export async function causeOf(user, { isLoss = false, since = 0 } = {}) {
   const at = now();
-  const act = await lastAct(user, since, at);
+  const act = await lastAct(user, since, at, isLoss);
   const tookMs = at - act?.at;
   if (!(tookMs < times.ttl_ms + times.grace_ms + 5_000)) return { told: "by another page or client" };
   const told = `${milliseconds(tookMs)} after ${user} ${act.what}`;
@@ -98,17 +120,22 @@ export async function causeOf(user, { isLoss = false, since = 0 } = {}) {
   return { what: act.what, told: `${told}: ${act.held.name}, and ${milliseconds(moreMs)}` };
 }
 
-/** The last act until `at`, as soon as there is one since `since`; else, in the end, one before that. */
-async function lastAct(user, since, at) {
+/**
+ * The last act that was due until `at`, as soon as there is one since `since`; else, in the end, one before
+ * that. A loss is due when it is held back no longer: what was frozen first may be lost last.
+ */
+async function lastAct(user, since, at, isLoss) {
+  const dueAt = (act) => act.at + (isLoss ? (act.held?.ms ?? 0) : 0);
   const giveUpAt = at + CHANNEL_MAX_MS;
   for (;;) {
     await new Promise((resolve) => setTimeout(resolve, CHANNEL_MS));
-    const act = actsOf(user).findLast((act) => act.at <= at);
-    if (act?.at >= since || now() >= giveUpAt) return act;
+    const due = actsOf(user).filter((act) => dueAt(act) <= at);
+    const act = due.sort((a, b) => dueAt(a) - dueAt(b)).at(-1);
+    if ((act && dueAt(act) >= since) || now() >= giveUpAt) return act;
   }
 }
 
-const allDevices = () => [...devices, ...[...elsewhere.values()].flat()];
+const allDevices = () => [...devices, ...removed, ...[...elsewhere.values()].flat()];
 const devicesOf = (user) => allDevices().filter((device) => device.user === user);
 
 /** The name as it is written here already, if but its capitals are others: those would be two users. */
@@ -122,13 +149,20 @@ export function asWritten(name) {
 export const hasAnother = (device) =>
   devicesOf(device.user).some((other) => other !== device && other.phase === "signed in");
 
+/** Whether it is to the gateway, which cannot tell a frozen one yet. */
+const isAlive = (device) =>
+  device.phase === "signed in" || (device.phase === "frozen" && now() < endOf(device).ttlEnd);
+
 /**
  * When the TTL and the grace of a device that was lost are over. A socket that closed has no TTL to
- * wait for.
+ * wait for, and a last sign-out ends the grace of all that were lost before.
  */
-export function endOf({ phase, since }) {
+export function endOf({ user, phase, since }) {
   const ttlEnd = phase === "frozen" ? since + times.ttl_ms : since;
-  return { from: since, ttlEnd, graceEnd: ttlEnd + times.grace_ms };
+  const graceEnd = ttlEnd + times.grace_ms;
+  const signOut = signOuts.get(user);
+  const isToldEarlier = signOut >= ttlEnd && signOut < graceEnd;
+  return { from: since, ttlEnd, graceEnd: isToldEarlier ? signOut : graceEnd, isToldEarlier };
 }
 
 /** While a user's loss is held back, that of the device which lasts longest. */
