@@ -207,11 +207,13 @@ export class Presence {
  * never because a gateway cannot be reached.
  */
 export function connect(url: string | URL, options: Options): Presence {
-  return new Presence(url, options, surroundings);
+  return new Presence(url, options ?? {}, surroundings);
 }
 
 function checkUsers(users: Users): string[] {
-  return typeof users === "string" ? [checkUserId(users)] : Array.from(users, checkUserId);
+  if (typeof users === "string") return [checkUserId(users)];
+  if (Symbol.iterator in Object(users)) return Array.from(users, checkUserId);
+  throw new TypeError("Users are one id, or a list of ids");
 }
 
 /** Returns what ends the listening. */

@@ -9,6 +9,7 @@
  * The tabs are one session: a status is that of all, and signing out in one signs out all.
  */
 import { type Options, type Presence, connect } from "./index.js";
+import { means, settings } from "./options.js";
 import { surroundings } from "./surroundings.js";
 import { TabHub } from "./tab-hub.js";
 import { type Locks, type ToTab, hold, lifeOf, tabSocket } from "./tab-socket.js";
@@ -22,6 +23,9 @@ export interface TabsOptions extends Options {
 
 /** A client that shares its socket; an ordinary one where the browser has no Web Locks. */
 export function connectTabs(url: string | URL, options: TabsOptions): Presence {
+  // The real client is made later, and maybe by another tab: a mistake is said now, and here.
+  settings(options ?? {}, surroundings);
+  means(url, options, surroundings, () => {});
   const locks = options.locks ?? (globalThis as { navigator?: { locks?: Locks } }).navigator?.locks;
   if (!locks || typeof BroadcastChannel === "undefined") return connect(url, options);
   const name = `presence-client ${options.name}`;

@@ -27,10 +27,22 @@ test("a mistake in the options is said at once, and plainly", () => {
   class WebSocket {}
   const make = (options: object, url = "wss://gateway.test/ws") => connect(url, options as never);
   assert.throws(() => make({}), /Say who signs in/);
+  assert.throws(() => make(undefined as never), /Say who signs in/);
   assert.throws(() => make({ user: "" }), /1 to 128 bytes/);
   assert.throws(() => make({ user: "ana", device: "My Phone" }), /A device is/);
   assert.throws(() => make({ user: "ana", WebSocket }, "ftp://gateway.test"), /starts with wss/);
+  assert.throws(() => make({ user: "ana", WebSocket }, "ws://gateway.test/ws#x"), /no fragment/);
+  for (const [name, ms] of Object.entries({ connectTimeoutMs: -1, backoffMinMs: NaN })) {
+    assert.throws(() => make({ user: "ana", WebSocket, [name]: ms }), RangeError, name);
+  }
   if (!("WebSocket" in globalThis)) assert.throws(() => make({ user: "ana" }), /no WebSocket here/);
+});
+
+test("what is no list of users is said to be none", async () => {
+  const { presence } = await connected();
+  for (const users of [{ users: ["bo"] }, 7, null, undefined]) {
+    assert.throws(() => presence.watch(users as never), /^TypeError: Users are one id/);
+  }
 });
 
 test("http addresses are taken for the sockets beside them", () => {

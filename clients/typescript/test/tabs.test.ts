@@ -61,6 +61,15 @@ async function browser(user: string, count: number) {
 
 const closeAll = (tabs: Presence[]) => tabs.forEach((tab) => tab.close());
 
+test("a mistake in the options is said at once, as by connect", () => {
+  const make = (options: object, url = "ws://gateway.test/ws") =>
+    connectTabs(url, { name: "x", locks: new FakeLocks(), WebSocket, ...options } as never);
+  assert.throws(() => make({}), /Say who signs in/);
+  assert.throws(() => make({ user: "ana" }, "not a url"), /Invalid URL/);
+  assert.throws(() => make({ user: "ana", device: "iPhone 15" }), /A device is/);
+  assert.throws(() => connectTabs("ws://gateway.test/ws", undefined as never), /Say who signs in/);
+});
+
 test("twenty tabs share one socket, and each is told of whom it watches", async () => {
   const { tabs, dials } = await browser("ana", 20);
   const bo = signIn(await started, { user: "bo" });
