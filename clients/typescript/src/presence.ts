@@ -31,7 +31,10 @@ export interface PresenceEvents {
   change: readonly UserState[];
   /** The gateway refused one message; all else goes on. */
   refused: Refusal;
-  /** What a callback threw, why the token function failed, or a message that makes no sense. */
+  /**
+   * What a callback threw, why a token could not be renewed, a refusal at sign-in, or a message that
+   * makes no sense. What the token function throws at sign-in is the reason of the `waiting`.
+   */
   error: unknown;
 }
 

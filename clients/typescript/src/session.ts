@@ -45,6 +45,7 @@ export class Session {
       user: welcome.user,
       session: welcome.session,
       maxWatch: welcome.max_watch,
+      graceMs: welcome.grace_ms,
     };
     client.view.connected();
     client.asks.connected(welcome.max_watch);

@@ -30,7 +30,7 @@ export function connectTabs(url: string | URL, options: TabsOptions): Presence {
   if (!locks || typeof BroadcastChannel === "undefined") return connect(url, options);
   const name = `presence-client ${options.name}`;
 
-  const { token: _, status: first, codec: __, device: ___, ...rest } = options;
+  const { token: _, status: first, codec: __, device: ___, grant: ____, ...rest } = options;
   const own = { ...rest, user: "this tab", WebSocket: tabSocket(name, locks) };
   const presence = connect("ws://tabs.invalid/", own);
 
@@ -38,7 +38,7 @@ export function connectTabs(url: string | URL, options: TabsOptions): Presence {
   const channel = new BroadcastChannel(name);
   channel.onmessage = ({ data }) => {
     const parcel = data as ToTab;
-    if (parcel.up) presence.check();
+    if (parcel.moved || parcel.up) presence.check();
     if (!parcel.status) return;
     // From now on this tab says the same, whenever it says hello.
     status = parcel.status as NonNullable<typeof status>;
