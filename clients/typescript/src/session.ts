@@ -84,8 +84,12 @@ export class Session {
     const verdict = client.asks.refused(refusal, now);
     if (verdict === "untold") client.statusIsUnsent = client.status !== undefined;
     if (verdict !== "other") return;
-    if (refusal.users) this.#tellStates(client.view.refused(refusal.users));
-    client.emit({ do: "tell_refusal", refusal });
+    if (refusal.code !== "not_allowed" || !refusal.users) {
+      return client.emit({ do: "tell_refusal", refusal });
+    }
+    const { fresh, states } = client.view.refused(refusal.users);
+    this.#tellStates(states);
+    if (fresh.length > 0) client.emit({ do: "tell_refusal", refusal: { ...refusal, users: fresh } });
   }
 
   /** Sends all that may be sent now. */

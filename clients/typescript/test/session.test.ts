@@ -111,7 +111,7 @@ test("an unwatch waits until nothing is in flight, and makes room first", () => 
   );
 });
 
-test("who may not be watched is told, and no longer vouched for; the others have their answer", () => {
+test("who may not be watched is told, and forgotten; the others have their answer", () => {
   const history = connected();
   history.watch("bo", "cy");
   history.hear({ type: "snapshot", id: 1, users: [online("bo", 5), online("cy", 5)] });
@@ -127,10 +127,30 @@ test("who may not be watched is told, and no longer vouched for; the others have
   const effects = history.hear(refusal);
   assert.ok(does(effects, "tell_refusal"));
   assert.deepEqual(told(effects), [{ ...online("bo", 5), stale: true }]);
+  assert.equal(history.machine.view.get("bo"), undefined);
   assert.deepEqual(
     told(history.hear({ type: "snapshot", id: 2, users: [online("cy", 6)] })).length,
     1,
   );
+});
+
+test("a permission withdrawn is told once, and what is known then is forgotten", () => {
+  const history = connected();
+  history.watch("bo");
+  history.hear({ type: "snapshot", id: 1, users: [online("bo", 5)] });
+  const refusal = { type: "error", code: "not_allowed", message: "m", users: ["bo"] } as const;
+  // The renewed token allows less: everybody is asked for again, and refused once more.
+  assert.deepEqual(sent(history.signIn()).at(-1), { type: "watch", users: ["bo"], id: 2 });
+  const first = history.hear(refusal);
+  assert.deepEqual(told(first), [{ ...online("bo", 5), stale: true }]);
+  assert.ok(does(first, "tell_refusal"));
+  assert.equal(history.machine.view.get("bo"), undefined);
+  assert.ok(!does(history.hear({ ...refusal, id: 2 }), "tell_refusal"));
+  // It is given again, and what was is no measure for what is.
+  history.signIn();
+  const back = history.hear({ type: "snapshot", id: 3, users: [online("bo", 5)] });
+  assert.deepEqual(told(back), [{ ...online("bo", 5), stale: false }]);
+  assert.ok(does(history.hear(refusal), "tell_refusal"));
 });
 
 test("degraded is exposed, and its end too", () => {
