@@ -29,11 +29,11 @@ export interface PresenceEvents {
   connection: Connection;
   /** Watched users who look different now, whoever watches them. */
   change: readonly UserState[];
-  /** The gateway refused one message; all else goes on. */
+  /** One message was refused, or a session may watch no more users; all else goes on. */
   refused: Refusal;
   /**
-   * What a callback threw, why a token could not be renewed, a refusal at sign-in, or a message that
-   * makes no sense. What the token function throws at sign-in is the reason of the `waiting`.
+   * What a callback threw, why a token could not be renewed, or a message that makes no sense. What
+   * the token function throws at sign-in is the reason of the `waiting`.
    */
   error: unknown;
 }

@@ -89,7 +89,8 @@ export class Session {
     }
     const { fresh, states } = client.view.refused(refusal.users);
     this.#tellStates(states);
-    if (fresh.length > 0) client.emit({ do: "tell_refusal", refusal: { ...refusal, users: fresh } });
+    if (fresh.length === 0) return;
+    client.emit({ do: "tell_refusal", refusal: { ...refusal, users: fresh } });
   }
 
   /** Sends all that may be sent now. */
@@ -99,11 +100,10 @@ export class Session {
       client.emit({ do: "send", message: { type: "status", ...client.status } });
       client.statusIsUnsent = false;
     }
-    for (;;) {
-      const message = client.asks.next(client.view, now);
-      if (!message) return;
-      client.emit({ do: "send", message });
-    }
+    const next = () => client.asks.next(client.view, now);
+    for (let message = next(); message; message = next()) client.emit({ do: "send", message });
+    const refusal = client.asks.takeUntold();
+    if (refusal) client.emit({ do: "tell_refusal", refusal });
   }
 
   /** The token that was asked for; none when there is none, and the present one must do. */
