@@ -196,6 +196,20 @@ test("iterating yields the latest of each user to a slow reader, and ends with t
   assert.equal(socket.take().at(-1)?.type, "unwatch");
 });
 
+test("returning ends the iteration at once, though a next waits, and the watch with it", async () => {
+  const { presence, socket } = await connected();
+  const states = presence.changes("bo");
+  const waits = states.next();
+  await settled();
+  socket.say({ type: "snapshot", id: 1, users: [] });
+  const over = { value: undefined, done: true };
+  const returned = Promise.race([states.return(undefined), settled().then(settled)]);
+  assert.deepEqual(await returned, over);
+  assert.deepEqual(await waits, over);
+  await settled();
+  assert.deepEqual(socket.take().at(-1), { type: "unwatch", users: ["bo"] });
+});
+
 test("iterating ends when the client ends, with the last states", async () => {
   const { presence, socket } = await connected();
   const got: boolean[] = [];
