@@ -82,6 +82,17 @@ test("a grant goes with each message that asks for users it is for", async () =>
   assert.deepEqual(place.socket.take(), [{ type: "query", users: ["di"], id: 2 }]);
 });
 
+test("many watches that end in the tick that made them cost little", async () => {
+  const { presence, socket } = await connected();
+  const began = performance.now();
+  const ends = Array.from({ length: 40_000 }, () => presence.watch("bo"));
+  for (const end of ends) end();
+  // Each by itself; were every one to look at all others it would be a minute.
+  assert.ok(performance.now() - began < 2_000);
+  await settled();
+  assert.ok(socket.take().every((message) => message.type === "unwatch"));
+});
+
 test("leaving and coming back within a moment sends nothing and forgets nothing", async () => {
   const { presence, socket } = await connected();
   const unwatch = presence.watch("bo");
