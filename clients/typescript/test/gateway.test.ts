@@ -128,8 +128,7 @@ test("tokens: a bad one ends, a short one is renewed without losing the session"
   assert.ok(bad.connection.phase === "ended" && bad.connection.reason.closeCode === 4002);
 
   let calls = 0;
-  // The client renews after ten seconds at the soonest.
-  const ana = signIn(at, { token: () => (calls++, jwt("ana", 12)) });
+  const ana = signIn(at, { token: () => (calls++, jwt("ana", 4)) });
   await until("connected", isConnected(ana));
   const { session } = ana.connection as Connection & { phase: "connected" };
   await until("renewed", () => calls >= 2);
