@@ -5,7 +5,8 @@
  */
 import { Asks } from "./asks.js";
 import type { Connection, Disconnected, Effect, Ended, Input, Settings } from "./effects.js";
-import type { GatewayMessage } from "./messages.js";
+import { PresenceError } from "./errors.js";
+import type { GatewayMessage, Refusal } from "./messages.js";
 import { Backoff, type Lost, comeback } from "./retry.js";
 import { Session, type Surviving } from "./session.js";
 import { Tokens } from "./tokens.js";
@@ -149,8 +150,16 @@ export class Machine {
   #hear(message: GatewayMessage | undefined, now: number): void {
     const phase = this.#phase;
     if (phase.is === "online") return phase.session.hear(message, now);
-    if (phase.is !== "greeting" || message?.type !== "welcome") return;
+    if (phase.is !== "greeting") return;
+    // What follows is a close, or nothing at all: only this says why.
+    if (message?.type === "error") this.#tellRefused(message);
+    if (message?.type !== "welcome") return;
     this.#phase = { is: "online", session: new Session(this.#client, message, now) };
+  }
+
+  #tellRefused(refusal: Refusal): void {
+    const error = new PresenceError("refused", `Refused: ${refusal.message}`, refusal);
+    this.#effects.push({ do: "tell_error", error });
   }
 
   #keepTime(now: number): void {

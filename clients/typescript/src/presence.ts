@@ -32,8 +32,9 @@ export interface PresenceEvents {
   /** One message was refused, or a session may watch no more users; all else goes on. */
   refused: Refusal;
   /**
-   * What a callback threw, why a token could not be renewed, or a message that makes no sense. What
-   * the token function throws at sign-in is the reason of the `waiting`.
+   * What a callback threw, why a token could not be renewed, a message that makes no sense, or a
+   * `PresenceError` when the `hello` was refused. What the token function throws at sign-in is the
+   * reason of the `waiting`.
    */
   error: unknown;
 }
