@@ -127,8 +127,10 @@ export class Runner {
         this.give({ type: "closed", code, message: reason, ...(follow && { follow }) });
       };
       // Of a socket of its own `close` follows, and tells all that a script may know.
-      socket.onerror = ({ problem }: Told) => {
-        if (problem !== undefined) this.means.tell({ do: "tell_error", error: problem });
+      socket.onerror = (event?: Told) => {
+        if (event?.problem !== undefined) {
+          this.means.tell({ do: "tell_error", error: event.problem });
+        }
       };
     } catch (error) {
       this.give({ type: "closed", code: 1006, message: String(error) });

@@ -33,8 +33,9 @@ export class TabHub {
     presence.on("refused", (refusal) => {
       const { id: _, ...error } = refusal;
       for (const tab of this.#tabs.values()) {
-        const concerns = error.users?.some((user) => tab.watches.has(user)) ?? true;
-        if (concerns) this.#say(tab, error);
+        const users = error.users?.filter((user) => tab.watches.has(user));
+        if (!users) this.#say(tab, error);
+        else if (users.length > 0) this.#say(tab, { ...error, users });
       }
     });
     presence.on("error", (error) => this.#post({ to: "all", problem: sendable(error) }));
@@ -147,7 +148,8 @@ export class TabHub {
         return this.#post({ to: "all", up: true });
       case "connected":
         for (const tab of this.#tabs.values()) this.#tellConnected(tab, connection);
-        return;
+        // Where a tab waits all the same, its own patience was shorter.
+        return this.#post({ to: "all", up: true });
       case "waiting":
         for (const tab of [...this.#tabs.values()]) this.#lose(tab, connection);
         return;

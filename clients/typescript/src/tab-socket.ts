@@ -30,7 +30,7 @@ export interface ToTab {
   readonly problem?: unknown;
   /** There is a new hub, and what was open is no more. */
   readonly moved?: true;
-  /** The real client is about to connect: whoever waited for that may come. */
+  /** The real client connects, or is connected: whoever waited for that may come. */
   readonly up?: true;
   /** How the session is shown from now on, whichever tab said so. */
   readonly status?: { readonly show: string; readonly text?: string };

@@ -38,7 +38,7 @@ export function connectTabs(url: string | URL, options: TabsOptions): Presence {
   const channel = new BroadcastChannel(name);
   channel.onmessage = ({ data }) => {
     const parcel = data as ToTab;
-    if (parcel.moved || parcel.up) presence.check();
+    if (parcel.moved || (parcel.up && presence.connection.phase === "waiting")) presence.check();
     if (!parcel.status) return;
     // From now on this tab says the same, whenever it says hello.
     status = parcel.status as NonNullable<typeof status>;

@@ -5,7 +5,17 @@ import { after, test } from "node:test";
 import type { Presence } from "presence-client";
 import { type TabsOptions, connectTabs } from "presence-client/tabs";
 import { WebSocket } from "ws";
-import { endAll, gateway, isConnected, sees, signIn, signal, until } from "./gateway.js";
+import {
+  SECRET,
+  endAll,
+  gateway,
+  isConnected,
+  jwt,
+  sees,
+  signIn,
+  signal,
+  until,
+} from "./gateway.js";
 
 // Browsers that have Web Locks have it too; Node 18 has it under another name.
 if (!("crypto" in globalThis)) Object.assign(globalThis, { crypto: webcrypto });
@@ -242,4 +252,19 @@ test("what goes wrong in the real client is told to every tab", async () => {
   await until("both are told", () => errors.every((messages) => messages.length > 0));
   assert.deepEqual(errors, [["no grant"], ["no grant"]]);
   closeAll(tabs);
+});
+
+test("a tab that has lost patience comes when the socket is there, and not when its wait is over", async (context) => {
+  context.mock.method(Math, "random", () => 0.99);
+  let give = (_token: string) => {};
+  const token = () => new Promise<string>((resolve) => (give = resolve));
+  const at = await gateway("--auth", "jwt", "--jwt-secret", SECRET);
+  const shared = { name: "lea", signal, locks: new FakeLocks(), WebSocket, token };
+  const first = connectTabs(at.url, shared);
+  const second = connectTabs(at.url, { ...shared, connectTimeoutMs: 100, backoffMinMs: 200 });
+  const waits = () => second.connection.phase === "waiting" && second.connection.retryInMs > 3_000;
+  await until("the second waits for long", waits);
+  give(jwt("lea", 60));
+  await until("both are connected", () => [first, second].every((tab) => isConnected(tab)()), 1_500);
+  closeAll([first, second]);
 });
