@@ -3,6 +3,8 @@ import { gzipSync } from "node:zlib";
 import { build } from "esbuild";
 
 const external = ["@msgpack/msgpack", "react"];
+/** What `index` has already, for those that come beside it. */
+const beside = [...external, "./index.js", "./options.js", "./surroundings.js"];
 
 for (const entry of ["index", "react", "tabs", "msgpack"]) {
   const { outputFiles } = await build({
@@ -12,7 +14,7 @@ for (const entry of ["index", "react", "tabs", "msgpack"]) {
     format: "esm",
     target: "es2022",
     write: false,
-    external: entry === "react" || entry === "tabs" ? [...external, "./index.js"] : external,
+    external: entry === "react" || entry === "tabs" ? beside : external,
   });
   const { contents } = outputFiles[0];
   const gzipped = gzipSync(contents, { level: 9 }).length;

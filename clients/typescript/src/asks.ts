@@ -49,12 +49,22 @@ export class Asks {
   readonly #inFlight = new Map<number, Ask>();
   readonly #got = new Map<Query, State[]>();
   #queries: Query[] = [];
-  /** Watches that the gateway had no room for. */
-  #withoutRoom: string[] = [];
+  #maxWatch = 0;
+  /** Whom this session watches at the gateway, as far as it was asked to. */
+  readonly #watched = new Set<string>();
+  /** The gateway said so, against our count: until the next `unwatch` nobody else is asked for. */
+  #isFull = false;
+  /** Who is on the list beyond what one session may watch. */
+  readonly #withoutRoom = new Set<string>();
+  /** Those of them of whom the application was not told yet. */
+  #untold: string[] = [];
   #pausedUntil = 0;
 
   /** No message may name more users than one session may watch. */
   connected(maxWatch: number): void {
+    this.#maxWatch = maxWatch;
+    this.#watched.clear();
+    this.#isFull = false;
     this.#usersMax = Math.max(1, Math.min(CHUNK_USERS_MAX, maxWatch));
   }
 
@@ -89,18 +99,53 @@ export class Asks {
     if (this.arePaused(now)) return undefined;
     if (view.unwanted.size > 0) return this.#inFlight.size > 0 ? undefined : this.#unwatch(view);
     if (this.#inFlight.size >= IN_FLIGHT_MAX) return undefined;
-    if (view.unasked.size > 0) {
-      const users = chunk(view.unasked, this.#usersMax);
-      for (const user of users) view.unasked.delete(user);
-      return { type: "watch", users, id: this.#begin(users, undefined, now) };
+    const users = chunk(this.#fitting(view), this.#usersMax);
+    if (users.length === 0) return this.#nextQuery(now);
+    return { type: "watch", users, id: this.#begin(users, undefined, now) };
+  }
+
+  /** Whom to watch next, as long as there is room; sets aside those for whom there is none. */
+  *#fitting(view: View): Generator<string, void> {
+    const hasRoom = () => !this.#isFull && this.#watched.size < this.#maxWatch;
+    for (const user of view.unasked) {
+      view.unasked.delete(user);
+      if (this.#watched.has(user) || hasRoom()) yield this.#watch(user);
+      else this.#setAside(user);
     }
-    return this.#nextQuery(now);
+    for (const user of this.#withoutRoom) {
+      if (!hasRoom()) return;
+      if (view.has(user)) yield this.#watch(user);
+      else this.#withoutRoom.delete(user);
+    }
+  }
+
+  #watch(user: string): string {
+    this.#withoutRoom.delete(user);
+    this.#watched.add(user);
+    return user;
+  }
+
+  #setAside(user: string): void {
+    this.#watched.delete(user);
+    if (!this.#withoutRoom.has(user)) this.#untold.push(user);
+    this.#withoutRoom.add(user);
+  }
+
+  /** For whom there is no room, each once. */
+  takeUntold(): Refusal | undefined {
+    if (this.#untold.length === 0) return undefined;
+    const message = `One session may watch ${this.#maxWatch} users: these wait until there is room`;
+    return { type: "error", code: "too_many_watches", message, users: this.#untold.splice(0) };
   }
 
   #unwatch(view: View): ClientMessage {
     const users = chunk(view.unwanted, this.#usersMax);
-    for (const user of users) view.unwanted.delete(user);
-    view.watchAgain(this.#withoutRoom.splice(0));
+    for (const user of users) {
+      view.unwanted.delete(user);
+      this.#watched.delete(user);
+      this.#withoutRoom.delete(user);
+    }
+    this.#isFull = false;
     return { type: "unwatch", users };
   }
 
@@ -137,6 +182,7 @@ export class Asks {
   refused(error: Refusal, now: number): Verdict {
     const { code } = error;
     if (code === "rate_limited") this.#pausedUntil = now + PAUSE_MS;
+    if (code === "not_allowed") for (const user of error.users ?? []) this.#watched.delete(user);
     const ask = this.#take(error.id);
     if (!ask) return code === "rate_limited" ? "untold" : "other";
     if (code === "rate_limited" || code === "undecided") {
@@ -152,8 +198,10 @@ export class Asks {
     }
     // The gateway keeps the watch, and tells the states when it knows them.
     if (code === "store_unavailable") return "handled";
-    if (code === "too_many_watches") this.#withoutRoom.push(...ask.users);
-    return "other";
+    if (code !== "too_many_watches") return "other";
+    this.#isFull = true;
+    for (const user of ask.users) this.#setAside(user);
+    return "handled";
   }
 
   /** Some users may not be seen; the answer about the others is still to come, if there are any. */
@@ -192,7 +240,6 @@ export class Asks {
   /** The connection is gone, and every request in flight with it. */
   disconnected(view: View): void {
     for (const [id, ask] of this.#inFlight) this.#askAgain(view, id, ask);
-    this.#withoutRoom = [];
     this.#pausedUntil = 0;
   }
 
@@ -217,9 +264,9 @@ function chunk(list: Iterable<string>, usersMax: number): string[] {
   const users: string[] = [];
   let len = 0;
   for (const user of list) {
-    if (len >= CHUNK_LEN_MAX || users.length >= usersMax) break;
     users.push(user);
     len += user.length + 3;
+    if (len >= CHUNK_LEN_MAX || users.length >= usersMax) break;
   }
   return users;
 }

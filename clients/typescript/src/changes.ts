@@ -2,11 +2,27 @@
 import type { Presence } from "./presence.js";
 import type { UserState } from "./view.js";
 
-export async function* changes(
+type States = AsyncGenerator<readonly UserState[], void, void>;
+
+export function changes(
   presence: Presence,
   users: readonly string[],
   signal: AbortSignal | undefined,
-): AsyncGenerator<readonly UserState[], void, void> {
+): States {
+  const ending = new AbortController();
+  const states = iterate(presence, users, signal, ending);
+  // A generator would end only after the `next` that waits, perhaps for ever.
+  const end = states.return.bind(states);
+  states.return = (value) => (ending.abort(), end(value));
+  return states;
+}
+
+async function* iterate(
+  presence: Presence,
+  users: readonly string[],
+  signal: AbortSignal | undefined,
+  ending: AbortController,
+): States {
   const news = new Map<string, UserState>();
   let wake = () => {};
   const woken = () => wake();
@@ -16,8 +32,9 @@ export async function* changes(
   });
   const off = presence.on("connection", woken);
   signal?.addEventListener("abort", woken);
+  ending.signal.addEventListener("abort", woken);
   try {
-    while (!signal?.aborted) {
+    while (!signal?.aborted && !ending.signal.aborted) {
       if (news.size > 0) {
         const states = [...news.values()];
         news.clear();

@@ -31,6 +31,8 @@ export type Connection =
       readonly user: string;
       readonly session: string;
       readonly maxWatch: number;
+      /** For how long the gateway hides a loss from others. */
+      readonly graceMs: number;
       /** Since when (ms since the Unix epoch) the gateway only knows last known states. */
       readonly degradedSince?: number;
       /** The gateway is going away: the client moves to another one in so many ms. */
@@ -39,6 +41,9 @@ export type Connection =
   | { readonly phase: "waiting"; readonly reason: Lost; readonly retryInMs: number }
   /** The client does not come back by itself. */
   | { readonly phase: "ended"; readonly reason: Ended };
+
+/** There is no connection, and no attempt at one. */
+export type Disconnected = Connection & { readonly phase: "waiting" | "ended" };
 
 export interface Ended {
   /** `signed_out` and `closed`: you asked for it. `refused`: the gateway forbids to come back. */
@@ -54,7 +59,13 @@ export type Input =
   | { readonly type: "opened" }
   /** A frame; without a message it was not understood. */
   | { readonly type: "heard"; readonly message?: GatewayMessage }
-  | { readonly type: "closed"; readonly code: number; readonly message: string }
+  | {
+      readonly type: "closed";
+      readonly code: number;
+      readonly message: string;
+      /** What to be until `suspect`, of a socket that depends on another client. */
+      readonly follow?: Disconnected;
+    }
   | { readonly type: "time" }
   /** The view's list changed. */
   | { readonly type: "wanted" }

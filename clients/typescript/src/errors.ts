@@ -1,4 +1,4 @@
-/** The one error that this package's promises are rejected with. */
+/** What this package's promises are rejected with, and what `error` tells of a refused sign-in. */
 import type { Refusal } from "./messages.js";
 
 export class PresenceError extends Error {

@@ -4,8 +4,9 @@
  * whole histories down. This file is about connections, `session.ts` about what is said on one.
  */
 import { Asks } from "./asks.js";
-import type { Connection, Effect, Ended, Input, Settings } from "./effects.js";
-import type { GatewayMessage } from "./messages.js";
+import type { Connection, Disconnected, Effect, Ended, Input, Settings } from "./effects.js";
+import { PresenceError } from "./errors.js";
+import type { GatewayMessage, Refusal } from "./messages.js";
 import { Backoff, type Lost, comeback } from "./retry.js";
 import { Session, type Surviving } from "./session.js";
 import { Tokens } from "./tokens.js";
@@ -77,6 +78,7 @@ export class Machine {
       case "heard":
         return this.#hear(input.message, now);
       case "closed":
+        if (input.follow) return this.#follow(input.follow, now);
         return this.#closed(input.code, input.message, now);
       case "time":
         return this.#keepTime(now);
@@ -148,8 +150,16 @@ export class Machine {
   #hear(message: GatewayMessage | undefined, now: number): void {
     const phase = this.#phase;
     if (phase.is === "online") return phase.session.hear(message, now);
-    if (phase.is !== "greeting" || message?.type !== "welcome") return;
+    if (phase.is !== "greeting") return;
+    // What follows is a close, or nothing at all: only this says why.
+    if (message?.type === "error") this.#tellRefused(message);
+    if (message?.type !== "welcome") return;
     this.#phase = { is: "online", session: new Session(this.#client, message, now) };
+  }
+
+  #tellRefused(refusal: Refusal): void {
+    const error = new PresenceError("refused", `Refused: ${refusal.message}`, refusal);
+    this.#effects.push({ do: "tell_error", error });
   }
 
   #keepTime(now: number): void {
@@ -208,10 +218,21 @@ export class Machine {
 
   #suspend(now: number): void {
     if (this.#phase.is === "leaving" || this.#phase.is === "new") return;
+    const reason = { kind: "suspended", message: "The page is put away." } as const;
+    this.#rest({ phase: "waiting", reason, retryInMs: Infinity }, now);
+  }
+
+  #follow(other: Disconnected, now: number): void {
+    if (this.#phase.is === "leaving") return this.#signedOut();
+    if (other.phase === "ended") return this.#end(other.reason);
+    this.#rest(other, now);
+  }
+
+  /** No attempt until `suspect`. */
+  #rest(waiting: Connection & { phase: "waiting" }, now: number): void {
     this.#letGo(now);
     this.#phase = { is: "waiting", deadline: Infinity, mayHurry: true };
-    const reason = { kind: "suspended", message: "The page is put away." } as const;
-    this.#tell({ phase: "waiting", reason, retryInMs: Infinity });
+    this.#tell(waiting);
   }
 
   /** Ends the socket, and the session if there was one. */

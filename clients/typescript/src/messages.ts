@@ -74,7 +74,7 @@ export interface Refusal {
   /** One sentence for people, which may change: go by `code`. */
   readonly message: string;
   readonly id?: number | string;
-  /** Of `not_allowed`: whom you may not watch. */
+  /** Whom you may not watch; of `too_many_watches` who is on your list and has to wait for room. */
   readonly users?: readonly string[];
 }
 

@@ -50,6 +50,7 @@ export interface Options {
 
 export function settings(options: Options, place: Surroundings): Settings {
   const { device, status } = options;
+  checkTimes(options);
   if (device !== undefined) checkDevice(device);
   if (status) checkShow(status.show);
   if (status?.text !== undefined) checkText(status.text);
@@ -63,6 +64,22 @@ export function settings(options: Options, place: Surroundings): Settings {
     backoffMaxMs: options.backoffMaxMs ?? BACKOFF_MAX_MS,
     random: place.random,
   };
+}
+
+const TIMES = [
+  "staleAfterMs",
+  "backoffMinMs",
+  "backoffMaxMs",
+  "connectTimeoutMs",
+  "requestTimeoutMs",
+] as const;
+
+function checkTimes(options: Options): void {
+  for (const name of TIMES) {
+    const ms = options[name];
+    if (ms === undefined || (typeof ms === "number" && ms >= 0)) continue;
+    throw new RangeError(`\`${name}\` is a number of ms, not below 0, and not ${ms}`);
+  }
 }
 
 function credential({ token, user }: Options): Credential {
@@ -103,6 +120,9 @@ function webSocketUrl(url: string | URL): string {
   const { location } = globalThis as { location?: { href: string } };
   const absolute = new URL(url, location?.href);
   absolute.protocol = absolute.protocol.replace(/^http/, "ws");
-  if (absolute.protocol === "ws:" || absolute.protocol === "wss:") return absolute.href;
-  throw new TypeError(`A gateway's URL starts with wss:// or ws://, not ${absolute.protocol}//`);
+  if (absolute.protocol !== "ws:" && absolute.protocol !== "wss:") {
+    throw new TypeError(`A gateway's URL starts with wss:// or ws://, not ${absolute.protocol}//`);
+  }
+  if (absolute.hash) throw new TypeError(`A gateway's URL has no fragment, as ${absolute.hash}`);
+  return absolute.href;
 }

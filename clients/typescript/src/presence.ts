@@ -29,9 +29,13 @@ export interface PresenceEvents {
   connection: Connection;
   /** Watched users who look different now, whoever watches them. */
   change: readonly UserState[];
-  /** The gateway refused one message; all else goes on. */
+  /** One message was refused, or a session may watch no more users; all else goes on. */
   refused: Refusal;
-  /** What a callback threw, why the token function failed, or a message that makes no sense. */
+  /**
+   * What a callback threw, why a token could not be renewed, a message that makes no sense, or a
+   * `PresenceError` when the `hello` was refused. What the token function throws at sign-in is the
+   * reason of the `waiting`.
+   */
   error: unknown;
 }
 
@@ -207,11 +211,13 @@ export class Presence {
  * never because a gateway cannot be reached.
  */
 export function connect(url: string | URL, options: Options): Presence {
-  return new Presence(url, options, surroundings);
+  return new Presence(url, options ?? {}, surroundings);
 }
 
 function checkUsers(users: Users): string[] {
-  return typeof users === "string" ? [checkUserId(users)] : Array.from(users, checkUserId);
+  if (typeof users === "string") return [checkUserId(users)];
+  if (Symbol.iterator in Object(users)) return Array.from(users, checkUserId);
+  throw new TypeError("Users are one id, or a list of ids");
 }
 
 /** Returns what ends the listening. */

@@ -4,7 +4,7 @@
  */
 import type { Codec } from "./codec.js";
 import { MalformedMessage, readGatewayMessage } from "./decode.js";
-import type { Effect, Input } from "./effects.js";
+import type { Disconnected, Effect, Input } from "./effects.js";
 import type { Machine } from "./machine.js";
 import type { ClientMessage, GatewayMessage } from "./messages.js";
 import type { Surroundings } from "./surroundings.js";
@@ -25,6 +25,14 @@ export interface WebSocketLike {
 }
 
 export type WebSocketConstructor = new (url: string, protocols: string[]) => WebSocketLike;
+
+/** What a socket that depends on another client tells of that one, beside what all tell. */
+export interface Told {
+  /** What became of its connection, in the event of `onclose`. */
+  readonly follow?: Disconnected;
+  /** What went wrong there, in the event of `onerror`. */
+  readonly problem?: unknown;
+}
 
 export interface Means {
   readonly url: string;
@@ -114,12 +122,16 @@ export class Runner {
       socket.binaryType = "arraybuffer";
       socket.onopen = () => this.give({ type: "opened" });
       socket.onmessage = (event: { data: string | ArrayBuffer }) => this.#hear(event.data);
-      socket.onclose = (event: { code: number; reason: string }) => {
+      socket.onclose = ({ code, reason, follow }: { code: number; reason: string } & Told) => {
         this.#socket = undefined;
-        this.give({ type: "closed", code: event.code, message: event.reason });
+        this.give({ type: "closed", code, message: reason, ...(follow && { follow }) });
       };
-      // `close` follows, and tells all that a script may know.
-      socket.onerror = () => {};
+      // Of a socket of its own `close` follows, and tells all that a script may know.
+      socket.onerror = (event?: Told) => {
+        if (event?.problem !== undefined) {
+          this.means.tell({ do: "tell_error", error: event.problem });
+        }
+      };
     } catch (error) {
       this.give({ type: "closed", code: 1006, message: String(error) });
     }

@@ -45,6 +45,7 @@ export class Session {
       user: welcome.user,
       session: welcome.session,
       maxWatch: welcome.max_watch,
+      graceMs: welcome.grace_ms,
     };
     client.view.connected();
     client.asks.connected(welcome.max_watch);
@@ -83,8 +84,13 @@ export class Session {
     const verdict = client.asks.refused(refusal, now);
     if (verdict === "untold") client.statusIsUnsent = client.status !== undefined;
     if (verdict !== "other") return;
-    if (refusal.users) this.#tellStates(client.view.refused(refusal.users));
-    client.emit({ do: "tell_refusal", refusal });
+    if (refusal.code !== "not_allowed" || !refusal.users) {
+      return client.emit({ do: "tell_refusal", refusal });
+    }
+    const { fresh, states } = client.view.refused(refusal.users);
+    this.#tellStates(states);
+    if (fresh.length === 0) return;
+    client.emit({ do: "tell_refusal", refusal: { ...refusal, users: fresh } });
   }
 
   /** Sends all that may be sent now. */
@@ -94,11 +100,10 @@ export class Session {
       client.emit({ do: "send", message: { type: "status", ...client.status } });
       client.statusIsUnsent = false;
     }
-    for (;;) {
-      const message = client.asks.next(client.view, now);
-      if (!message) return;
-      client.emit({ do: "send", message });
-    }
+    const next = () => client.asks.next(client.view, now);
+    for (let message = next(); message; message = next()) client.emit({ do: "send", message });
+    const refusal = client.asks.takeUntold();
+    if (refusal) client.emit({ do: "tell_refusal", refusal });
   }
 
   /** The token that was asked for; none when there is none, and the present one must do. */

@@ -2,12 +2,13 @@
  * The gateway's side of the protocol, spoken to tabs by the one that owns the real client. It must
  * decide nothing about presence: states pass through as they are, and what is stale does not pass.
  */
+import type { Disconnected } from "./effects.js";
 import type { Connection, Presence, State, UserState } from "./index.js";
 import type { ClientMessage, GatewayMessage, Hello } from "./messages.js";
 import type { ToHub, ToTab } from "./tab-socket.js";
 
 /** Between tabs nothing is lost but a tab, which its lock tells; so these need be no other. */
-const BEAT = { heartbeat_ms: 10_000, ttl_ms: 30_000, grace_ms: 3_000 };
+const BEAT = { heartbeat_ms: 10_000, ttl_ms: 30_000 };
 
 interface Tab {
   readonly socket: string;
@@ -32,11 +33,13 @@ export class TabHub {
     presence.on("refused", (refusal) => {
       const { id: _, ...error } = refusal;
       for (const tab of this.#tabs.values()) {
-        const concerns = error.users?.some((user) => tab.watches.has(user)) ?? true;
-        if (concerns) this.#say(tab, error);
+        const users = error.users?.filter((user) => tab.watches.has(user));
+        if (!users) this.#say(tab, error);
+        else if (users.length > 0) this.#say(tab, { ...error, users });
       }
     });
-    this.#post({ to: "all", up: true });
+    presence.on("error", (error) => this.#post({ to: "all", problem: sendable(error) }));
+    this.#post({ to: "all", moved: true });
   }
 
   close(): void {
@@ -91,14 +94,17 @@ export class TabHub {
     tab.phase = "greeted";
     if (hello.show) this.#setStatus(hello);
     else if (this.#status) this.#post({ to: "all", status: JSON.parse(this.#status) });
-    this.#welcome(tab, this.presence.connection);
+    // Somebody is there who would like it to come soon.
+    if (this.presence.connection.phase === "waiting") this.presence.check();
+    const { connection } = this.presence;
+    if (connection.phase === "connected") this.#welcome(tab, connection);
+    else if (connection.phase !== "connecting") this.#lose(tab, connection);
   }
 
-  #welcome(tab: Tab, connection: Connection): void {
-    if (connection.phase !== "connected" || tab.phase !== "greeted") return;
+  #welcome(tab: Tab, connection: Connection & { phase: "connected" }): void {
     tab.phase = "welcomed";
-    const { user, session, maxWatch, degradedSince } = connection;
-    this.#say(tab, { type: "welcome", user, session, max_watch: maxWatch, ...BEAT });
+    const { user, session, maxWatch: max_watch, graceMs: grace_ms, degradedSince } = connection;
+    this.#say(tab, { type: "welcome", user, session, max_watch, grace_ms, ...BEAT });
     if (degradedSince !== undefined) this.#say(tab, { type: "degraded", since: degradedSince });
   }
 
@@ -137,14 +143,18 @@ export class TabHub {
   }
 
   #connection(connection: Connection): void {
-    if (connection.phase === "ended") {
-      const { kind, message, closeCode } = connection.reason;
-      const code = kind === "closed" ? 1006 : (closeCode ?? 4007);
-      return this.#post({ to: "all", closed: { code, reason: message } });
-    }
-    for (const tab of [...this.#tabs.values()]) {
-      if (connection.phase === "connected") this.#tellConnected(tab, connection);
-      else if (tab.phase === "welcomed") this.#lose(tab, connection);
+    switch (connection.phase) {
+      case "connecting":
+        return this.#post({ to: "all", up: true });
+      case "connected":
+        for (const tab of this.#tabs.values()) this.#tellConnected(tab, connection);
+        // Where a tab waits all the same, its own patience was shorter.
+        return this.#post({ to: "all", up: true });
+      case "waiting":
+        for (const tab of [...this.#tabs.values()]) this.#lose(tab, connection);
+        return;
+      case "ended":
+        return this.#post({ to: "all", closed: closed(connection) });
     }
   }
 
@@ -159,11 +169,10 @@ export class TabHub {
     }
   }
 
-  /** The tab comes back at once, and is welcomed when the real client is. */
-  #lose(tab: Tab, connection: Connection): void {
-    const reason = connection.phase === "waiting" ? connection.reason.message : "";
+  /** The tab is what the real client is, and comes back with it. */
+  #lose(tab: Tab, connection: Disconnected): void {
     this.#remove(tab);
-    this.#post({ to: tab.socket, closed: { code: 1006, reason } });
+    this.#post({ to: tab.socket, closed: closed(connection) });
   }
 
   #say(tab: Tab, message: GatewayMessage): void {
@@ -172,5 +181,24 @@ export class TabHub {
 
   #post(parcel: ToTab): void {
     this.channel.postMessage(parcel);
+  }
+}
+
+/** Only the tab that has the socket is closed by its application: the others come back. */
+function closed(connection: Disconnected): NonNullable<ToTab["closed"]> {
+  const { kind, message: reason, closeCode } = connection.reason;
+  if (kind === "closed" && connection.phase === "ended") return { code: 1006, reason };
+  const code = closeCode ?? 1006;
+  if (connection.phase === "ended") return { code, reason, follow: connection };
+  const error = sendable(connection.reason.error);
+  return { code, reason, follow: { ...connection, reason: { ...connection.reason, error } } };
+}
+
+/** What an application threw may be anything, and not all of it goes from tab to tab. */
+function sendable(error: unknown): unknown {
+  try {
+    return structuredClone(error);
+  } catch {
+    return new Error(String(error));
   }
 }

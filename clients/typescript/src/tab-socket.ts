@@ -2,7 +2,8 @@
  * A WebSocket that leads to the tab which owns the real one, over a `BroadcastChannel`, and the
  * parcels on that channel. It must not know what the frames mean.
  */
-import type { WebSocketConstructor, WebSocketLike } from "./runner.js";
+import type { Disconnected } from "./effects.js";
+import type { Told, WebSocketConstructor, WebSocketLike } from "./runner.js";
 
 /** What this package uses of the Web Locks of a browser. */
 export interface Locks {
@@ -20,8 +21,16 @@ export interface ToTab {
   readonly to: string | "all";
   readonly frame?: string;
   readonly opened?: true;
-  readonly closed?: { readonly code: number; readonly reason: string };
-  /** There is a new hub, or the gateway is in reach again. */
+  readonly closed?: {
+    readonly code: number;
+    readonly reason: string;
+    readonly follow?: Disconnected;
+  };
+  /** What went wrong in the real client. */
+  readonly problem?: unknown;
+  /** There is a new hub, and what was open is no more. */
+  readonly moved?: true;
+  /** The real client connects, or is connected: whoever waited for that may come. */
   readonly up?: true;
   /** How the session is shown from now on, whichever tab said so. */
   readonly status?: { readonly show: string; readonly text?: string };
@@ -70,21 +79,24 @@ export function tabSocket(name: string, locks: Locks): WebSocketConstructor {
       this.#channel.close();
     }
 
-    #take({ to, opened, frame, closed, up }: Partial<ToTab>): void {
+    #take({ to, opened, frame, closed, problem, moved }: Partial<ToTab>): void {
       if (to !== this.#id && to !== "all") return;
-      if (up && this.readyState === 0) this.#post({});
-      if (up && this.readyState === 1) this.#end(1006, "Another tab has the socket now.");
+      if (moved && this.readyState === 0) this.#post({});
+      if (moved && this.readyState === 1) {
+        this.#end({ code: 1006, reason: "Another tab has the socket now." });
+      }
       if (opened && this.readyState === 0) {
         this.readyState = 1;
         this.onopen?.({} as never);
       }
       if (frame !== undefined) this.onmessage?.({ data: frame } as never);
-      if (closed) this.#end(closed.code, closed.reason);
+      if (problem !== undefined) this.onerror?.({ problem } satisfies Told as never);
+      if (closed) this.#end(closed);
     }
 
-    #end(code: number, reason: string): void {
+    #end(closed: NonNullable<ToTab["closed"]>): void {
       this.close();
-      this.onclose?.({ code, reason } as never);
+      this.onclose?.(closed as never);
     }
 
     #post(parcel: Omit<ToHub, "from">): void {

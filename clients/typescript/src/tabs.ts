@@ -9,6 +9,7 @@
  * The tabs are one session: a status is that of all, and signing out in one signs out all.
  */
 import { type Options, type Presence, connect } from "./index.js";
+import { means, settings } from "./options.js";
 import { surroundings } from "./surroundings.js";
 import { TabHub } from "./tab-hub.js";
 import { type Locks, type ToTab, hold, lifeOf, tabSocket } from "./tab-socket.js";
@@ -22,11 +23,14 @@ export interface TabsOptions extends Options {
 
 /** A client that shares its socket; an ordinary one where the browser has no Web Locks. */
 export function connectTabs(url: string | URL, options: TabsOptions): Presence {
+  // The real client is made later, and maybe by another tab: a mistake is said now, and here.
+  settings(options ?? {}, surroundings);
+  means(url, options, surroundings, () => {});
   const locks = options.locks ?? (globalThis as { navigator?: { locks?: Locks } }).navigator?.locks;
   if (!locks || typeof BroadcastChannel === "undefined") return connect(url, options);
   const name = `presence-client ${options.name}`;
 
-  const { token: _, status: first, codec: __, device: ___, ...rest } = options;
+  const { token: _, status: first, codec: __, device: ___, grant: ____, ...rest } = options;
   const own = { ...rest, user: "this tab", WebSocket: tabSocket(name, locks) };
   const presence = connect("ws://tabs.invalid/", own);
 
@@ -34,7 +38,7 @@ export function connectTabs(url: string | URL, options: TabsOptions): Presence {
   const channel = new BroadcastChannel(name);
   channel.onmessage = ({ data }) => {
     const parcel = data as ToTab;
-    if (parcel.up) presence.check();
+    if (parcel.moved || (parcel.up && presence.connection.phase === "waiting")) presence.check();
     if (!parcel.status) return;
     // From now on this tab says the same, whenever it says hello.
     status = parcel.status as NonNullable<typeof status>;

@@ -16,6 +16,9 @@ const MARGIN_MS = 60_000;
 /** How soon to ask again for what was refused, came to nothing, or was as old as before. */
 const ASK_AGAIN_MS = 10_000;
 
+/** A token to be renewed sooner is taken for none: a clock that is wrong makes such ones. */
+const RENEW_MIN_MS = 500;
+
 export class Tokens {
   #token: string | undefined;
   #refused: string | undefined;
@@ -48,12 +51,15 @@ export class Tokens {
   /** Takes a token that the application gave; false when the gateway refused the same one. */
   accept(token: string, lifetimeMs: number | undefined, now: number): boolean {
     if (token === this.#refused) return false;
+    const isNew = token !== this.#token;
     this.#token = token;
     this.renewAt = Infinity;
     if (lifetimeMs !== undefined) {
       // At random, so that clients that came together do not renew together.
       const marginMs = Math.min(MARGIN_MS, lifetimeMs / 4) * (1 - this.random() / 2);
-      this.renewAt = now + Math.max(lifetimeMs - marginMs, ASK_AGAIN_MS);
+      const waitMs = lifetimeMs - marginMs;
+      const isGood = isNew && waitMs >= RENEW_MIN_MS;
+      this.renewAt = now + (isGood ? waitMs : Math.max(waitMs, ASK_AGAIN_MS));
     }
     return true;
   }

@@ -15,6 +15,8 @@ interface Entry {
   state: UserState | undefined;
   /** On which connection the gateway vouched for it last. */
   link: number;
+  /** The application was told that this one may not be seen. */
+  isRefused: boolean;
 }
 
 export class View {
@@ -27,7 +29,7 @@ export class View {
 
   watch(user: string): void {
     if (this.#users.has(user)) return;
-    this.#users.set(user, { state: undefined, link: -1 });
+    this.#users.set(user, { state: undefined, link: -1, isRefused: false });
     this.unwanted.delete(user);
     this.unasked.add(user);
   }
@@ -76,19 +78,26 @@ export class View {
     const entry = this.#users.get(news.user);
     if (!entry) return undefined;
     entry.link = this.#link;
+    entry.isRefused = false;
     const old = entry.state;
     if (old && news.version <= old.version) return old.stale ? fresh(entry, old) : undefined;
     entry.state = { ...news, stale: false };
     return old && !old.stale && looksTheSame(old, news) ? undefined : entry.state;
   }
 
-  /** Whom the gateway does not tell of; returns what thereby looks different. */
-  refused(users: Iterable<string>): UserState[] {
-    for (const user of users) {
+  /**
+   * Forgets what is known of users who may not be seen. Returns who was not refused before, and the
+   * last states, stale for ever.
+   */
+  refused(users: readonly string[]): { fresh: string[]; states: UserState[] } {
+    const fresh = users.filter((user) => !this.#users.get(user)?.isRefused);
+    const states = users.flatMap((user) => {
       const entry = this.#users.get(user);
-      if (entry) entry.link = -1;
-    }
-    return this.markStale();
+      const state = entry?.state;
+      if (entry) this.#users.set(user, { state: undefined, link: -1, isRefused: true });
+      return state ? [{ ...state, stale: true }] : [];
+    });
+    return { fresh, states };
   }
 
   /** Shows what nobody vouches for as such; returns what thereby looks different. */

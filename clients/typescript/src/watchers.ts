@@ -17,7 +17,7 @@ export class Watchers {
   readonly #byUser = new Map<string, Set<Watch>>();
   /** Users whose watches changed since the last `settle`. */
   readonly #touched = new Set<string>();
-  #added: Watch[] = [];
+  readonly #added = new Set<Watch>();
   readonly #news = new Map<Watch, Map<string, UserState>>();
 
   constructor(private readonly view: View) {}
@@ -30,7 +30,7 @@ export class Watchers {
       this.#byUser.set(user, watches.add(watch));
       this.#touched.add(user);
     }
-    this.#added.push(watch);
+    this.#added.add(watch);
     return () => this.#remove(watch);
   }
 
@@ -41,7 +41,7 @@ export class Watchers {
       if (watches.size === 0) this.#byUser.delete(user);
       this.#touched.add(user);
     }
-    this.#added = this.#added.filter((other) => other !== watch);
+    this.#added.delete(watch);
     this.#news.delete(watch);
   }
 
@@ -52,12 +52,13 @@ export class Watchers {
       else this.view.unwatch(user);
     }
     this.#touched.clear();
-    for (const watch of this.#added.splice(0)) {
+    for (const watch of this.#added) {
       for (const user of watch.users) {
         const state = this.view.get(user);
         if (state) this.#note(watch, state);
       }
     }
+    this.#added.clear();
   }
 
   /** These look different now. */

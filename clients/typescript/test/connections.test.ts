@@ -1,6 +1,7 @@
 /** Histories of connections: how a client comes back, when, and when it does not. */
 import assert from "node:assert/strict";
 import { test } from "node:test";
+import { PresenceError } from "presence-client";
 import { History, connected, does, online, sent, shown, source, told, waitMs } from "./history.js";
 
 test("the first message is hello with all that it knows", () => {
@@ -95,6 +96,17 @@ test("a gateway that cannot be reached is not tried at once", () => {
   const history = new History();
   history.give({ type: "start" });
   assert.equal(waitMs(history.close(1006)), 250);
+});
+
+test("why a hello was refused is told", () => {
+  const history = new History();
+  history.give({ type: "start" });
+  history.give({ type: "opened" });
+  const effects = history.hear({ type: "error", code: "bad_user_id", message: "too long" });
+  const [error] = effects.flatMap((effect) => (effect.do === "tell_error" ? [effect.error] : []));
+  assert.ok(error instanceof PresenceError && error.refusal?.code === "bad_user_id");
+  assert.match(error.message, /too long/);
+  assert.equal(shown(history.close(4001))?.phase, "waiting");
 });
 
 test("a gateway that says no welcome is given up in time", () => {

@@ -3,6 +3,7 @@
  * it started. The program is `PRESENCE_GATEWAY`, or the one that cargo built.
  */
 import { type ChildProcess, spawn } from "node:child_process";
+import { createHmac } from "node:crypto";
 import { once, setMaxListeners } from "node:events";
 import { mkdtempSync, rmSync } from "node:fs";
 import { type AddressInfo, createServer } from "node:net";
@@ -135,6 +136,16 @@ export async function until(
     if (Date.now() > deadline) throw new Error(`waited in vain: ${what}`);
     await new Promise((resolve) => setTimeout(resolve, 20));
   }
+}
+
+export const SECRET = "a secret of tests, with its 32 bytes";
+
+/** A token that a gateway with that secret takes. */
+export function jwt(sub: string, seconds: number, more: object = {}): string {
+  const part = (value: object) => Buffer.from(JSON.stringify(value)).toString("base64url");
+  const iat = Math.floor(Date.now() / 1000);
+  const signed = `${part({ alg: "HS256", typ: "JWT" })}.${part({ sub, iat, exp: iat + seconds, ...more })}`;
+  return `${signed}.${createHmac("sha256", SECRET).update(signed).digest("base64url")}`;
 }
 
 export const isConnected = (presence: Presence) => () => presence.connection.phase === "connected";

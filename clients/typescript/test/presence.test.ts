@@ -27,10 +27,22 @@ test("a mistake in the options is said at once, and plainly", () => {
   class WebSocket {}
   const make = (options: object, url = "wss://gateway.test/ws") => connect(url, options as never);
   assert.throws(() => make({}), /Say who signs in/);
+  assert.throws(() => make(undefined as never), /Say who signs in/);
   assert.throws(() => make({ user: "" }), /1 to 128 bytes/);
   assert.throws(() => make({ user: "ana", device: "My Phone" }), /A device is/);
   assert.throws(() => make({ user: "ana", WebSocket }, "ftp://gateway.test"), /starts with wss/);
+  assert.throws(() => make({ user: "ana", WebSocket }, "ws://gateway.test/ws#x"), /no fragment/);
+  for (const [name, ms] of Object.entries({ connectTimeoutMs: -1, backoffMinMs: NaN })) {
+    assert.throws(() => make({ user: "ana", WebSocket, [name]: ms }), RangeError, name);
+  }
   if (!("WebSocket" in globalThis)) assert.throws(() => make({ user: "ana" }), /no WebSocket here/);
+});
+
+test("what is no list of users is said to be none", async () => {
+  const { presence } = await connected();
+  for (const users of [{ users: ["bo"] }, 7, null, undefined]) {
+    assert.throws(() => presence.watch(users as never), /^TypeError: Users are one id/);
+  }
 });
 
 test("http addresses are taken for the sockets beside them", () => {
@@ -68,6 +80,17 @@ test("a grant goes with each message that asks for users it is for", async () =>
   void presence.query(["di"]).catch(() => undefined);
   await settled();
   assert.deepEqual(place.socket.take(), [{ type: "query", users: ["di"], id: 2 }]);
+});
+
+test("many watches that end in the tick that made them cost little", async () => {
+  const { presence, socket } = await connected();
+  const began = performance.now();
+  const ends = Array.from({ length: 40_000 }, () => presence.watch("bo"));
+  for (const end of ends) end();
+  // Each by itself; were every one to look at all others it would be a minute.
+  assert.ok(performance.now() - began < 2_000);
+  await settled();
+  assert.ok(socket.take().every((message) => message.type === "unwatch"));
 });
 
 test("leaving and coming back within a moment sends nothing and forgets nothing", async () => {
@@ -182,6 +205,20 @@ test("iterating yields the latest of each user to a slow reader, and ends with t
   assert.deepEqual(got, [["bo online", "cy online"], ["bo online"]]);
   await settled();
   assert.equal(socket.take().at(-1)?.type, "unwatch");
+});
+
+test("returning ends the iteration at once, though a next waits, and the watch with it", async () => {
+  const { presence, socket } = await connected();
+  const states = presence.changes("bo");
+  const waits = states.next();
+  await settled();
+  socket.say({ type: "snapshot", id: 1, users: [] });
+  const over = { value: undefined, done: true };
+  const returned = Promise.race([states.return(undefined), settled().then(settled)]);
+  assert.deepEqual(await returned, over);
+  assert.deepEqual(await waits, over);
+  await settled();
+  assert.deepEqual(socket.take().at(-1), { type: "unwatch", users: ["bo"] });
 });
 
 test("iterating ends when the client ends, with the last states", async () => {

@@ -3,6 +3,8 @@ import assert from "node:assert/strict";
 import { test } from "node:test";
 import type { Query } from "../dist/asks.js";
 import { PresenceError, type State } from "presence-client";
+import type { Effect } from "../dist/effects.js";
+import type { ClientMessage } from "../dist/messages.js";
 import { connected, does, offline, online, sent, shown, told } from "./history.js";
 
 const names = (count: number) => Array.from({ length: count }, (_, index) => `u${index}`);
@@ -37,6 +39,9 @@ test("a state of somebody not watched is dropped", () => {
 
 test("long lists are cut, and few are in flight", () => {
   const history = connected();
+  history.close(1006);
+  history.pass(0);
+  history.signIn({ max_watch: 2_000 });
   const first = sent(history.watch(...names(2_000)));
   assert.equal(first.length, 4);
   for (const message of first) assert.ok(message.type === "watch" && message.users.length <= 256);
@@ -84,13 +89,45 @@ test("a status that a busy gateway may have dropped is said again, not at once",
   assert.deepEqual(sent(history.pass(1_000)), [status]);
 });
 
+function refusals(effects: readonly Effect[]) {
+  return effects.flatMap((effect) => (effect.do === "tell_refusal" ? [effect.refusal] : []));
+}
+
+test("no more are asked for than may be watched, who is left is told of once, and comes when there is room", () => {
+  const history = connected();
+  history.close(1006);
+  history.pass(0);
+  history.signIn({ max_watch: 10 });
+  const answer = (message?: ClientMessage) =>
+    message?.type === "watch"
+      ? history.hear({ type: "snapshot", id: message.id!, users: [] })
+      : assert.fail("no watch");
+  const first = history.watch(...names(12));
+  assert.deepEqual(sent(first), [{ type: "watch", users: names(10), id: 1 }]);
+  const [refusal, ...others] = [...refusals(first), ...refusals(answer(sent(first)[0]))];
+  assert.deepEqual([refusal?.code, refusal?.users, others], ["too_many_watches", ["u10", "u11"], []]);
+  // A renewed token asks for those who are watched, and for nobody else.
+  const renewed = history.signIn({ max_watch: 10 });
+  assert.deepEqual(sent(renewed).at(-1), { type: "watch", users: names(10), id: 2 });
+  assert.deepEqual(refusals(answer(sent(renewed).at(-1))), []);
+  // Who leaves, and who may not be watched, make room for one each.
+  history.machine.view.unwatch("u3");
+  assert.deepEqual(sent(history.give({ type: "wanted" })), [
+    { type: "unwatch", users: ["u3"] },
+    { type: "watch", users: ["u10"], id: 3 },
+  ]);
+  history.hear({ type: "snapshot", id: 3, users: [] });
+  const gone = { type: "error", code: "not_allowed", message: "m", users: ["u4"] } as const;
+  assert.deepEqual(sent(history.hear(gone)), [{ type: "watch", users: ["u11"], id: 4 }]);
+});
+
 test("users beyond the limit are asked for again when there is room", () => {
   const history = connected();
   history.watch("bo");
   history.hear({ type: "snapshot", id: 1, users: [online("bo", 5)] });
   history.watch("cy");
   const refusal = { type: "error", code: "too_many_watches", message: "m", id: 2 } as const;
-  assert.ok(does(history.hear(refusal), "tell_refusal"));
+  assert.deepEqual(refusals(history.hear(refusal))[0]?.users, ["cy"]);
   history.machine.view.unwatch("bo");
   assert.deepEqual(sent(history.give({ type: "wanted" })), [
     { type: "unwatch", users: ["bo"] },
@@ -111,7 +148,7 @@ test("an unwatch waits until nothing is in flight, and makes room first", () => 
   );
 });
 
-test("who may not be watched is told, and no longer vouched for; the others have their answer", () => {
+test("who may not be watched is told, and forgotten; the others have their answer", () => {
   const history = connected();
   history.watch("bo", "cy");
   history.hear({ type: "snapshot", id: 1, users: [online("bo", 5), online("cy", 5)] });
@@ -127,10 +164,30 @@ test("who may not be watched is told, and no longer vouched for; the others have
   const effects = history.hear(refusal);
   assert.ok(does(effects, "tell_refusal"));
   assert.deepEqual(told(effects), [{ ...online("bo", 5), stale: true }]);
+  assert.equal(history.machine.view.get("bo"), undefined);
   assert.deepEqual(
     told(history.hear({ type: "snapshot", id: 2, users: [online("cy", 6)] })).length,
     1,
   );
+});
+
+test("a permission withdrawn is told once, and what is known then is forgotten", () => {
+  const history = connected();
+  history.watch("bo");
+  history.hear({ type: "snapshot", id: 1, users: [online("bo", 5)] });
+  const refusal = { type: "error", code: "not_allowed", message: "m", users: ["bo"] } as const;
+  // The renewed token allows less: everybody is asked for again, and refused once more.
+  assert.deepEqual(sent(history.signIn()).at(-1), { type: "watch", users: ["bo"], id: 2 });
+  const first = history.hear(refusal);
+  assert.deepEqual(told(first), [{ ...online("bo", 5), stale: true }]);
+  assert.ok(does(first, "tell_refusal"));
+  assert.equal(history.machine.view.get("bo"), undefined);
+  assert.ok(!does(history.hear({ ...refusal, id: 2 }), "tell_refusal"));
+  // It is given again, and what was is no measure for what is.
+  history.signIn();
+  const back = history.hear({ type: "snapshot", id: 3, users: [online("bo", 5)] });
+  assert.deepEqual(told(back), [{ ...online("bo", 5), stale: false }]);
+  assert.ok(does(history.hear(refusal), "tell_refusal"));
 });
 
 test("degraded is exposed, and its end too", () => {

@@ -5,7 +5,17 @@ import { after, test } from "node:test";
 import type { Presence } from "presence-client";
 import { type TabsOptions, connectTabs } from "presence-client/tabs";
 import { WebSocket } from "ws";
-import { endAll, gateway, isConnected, sees, signIn, signal, until } from "./gateway.js";
+import {
+  SECRET,
+  endAll,
+  gateway,
+  isConnected,
+  jwt,
+  sees,
+  signIn,
+  signal,
+  until,
+} from "./gateway.js";
 
 // Browsers that have Web Locks have it too; Node 18 has it under another name.
 if (!("crypto" in globalThis)) Object.assign(globalThis, { crypto: webcrypto });
@@ -60,6 +70,15 @@ async function browser(user: string, count: number) {
 }
 
 const closeAll = (tabs: Presence[]) => tabs.forEach((tab) => tab.close());
+
+test("a mistake in the options is said at once, as by connect", () => {
+  const make = (options: object, url = "ws://gateway.test/ws") =>
+    connectTabs(url, { name: "x", locks: new FakeLocks(), WebSocket, ...options } as never);
+  assert.throws(() => make({}), /Say who signs in/);
+  assert.throws(() => make({ user: "ana" }, "not a url"), /Invalid URL/);
+  assert.throws(() => make({ user: "ana", device: "iPhone 15" }), /A device is/);
+  assert.throws(() => connectTabs("ws://gateway.test/ws", undefined as never), /Say who signs in/);
+});
 
 test("twenty tabs share one socket, and each is told of whom it watches", async () => {
   const { tabs, dials } = await browser("ana", 20);
@@ -159,5 +178,93 @@ test("signing out in one tab signs out all", async () => {
   assert.ok(
     tabs[1]!.connection.phase === "ended" && tabs[1]!.connection.reason.message === "Signed out.",
   );
+  for (const { connection } of tabs) {
+    assert.equal(connection.phase === "ended" && connection.reason.kind, "signed_out");
+  }
   bo.close();
+});
+
+test("every tab says why there is no connection, whatever the token function throws", async () => {
+  const { url } = await started;
+  const shared = { signal, locks: new FakeLocks(), WebSocket, backoffMinMs: 100 };
+  for (const [what, message] of [
+    [new Error("no session"), "no session"],
+    [Symbol("none"), "Symbol(none)"],
+  ] as const) {
+    const token = () => {
+      throw what;
+    };
+    const tabs = [1, 2].map(() => connectTabs(url, { ...shared, name: `ida ${message}`, token }));
+    const reasons = () =>
+      tabs.map(({ connection: c }) => (c.phase === "waiting" ? c.reason : undefined));
+    await until("both wait", () => reasons().every((reason) => reason?.kind === "token"));
+    for (const reason of reasons()) assert.equal((reason?.error as Error).message, message);
+    closeAll(tabs);
+  }
+});
+
+test("while the gateway is out of reach every tab says so, and all come back with the socket", async () => {
+  const { url } = await started;
+  let isDown = false;
+  const dials: WebSocket[] = [];
+  class Line extends WebSocket {
+    constructor(url: string, protocols: string[]) {
+      super(isDown ? "ws://127.0.0.1:1/" : url, protocols);
+      dials.push(this);
+    }
+  }
+  const shared = { name: "jo", user: "jo", signal, locks: new FakeLocks(), WebSocket: Line };
+  const wait = { connectTimeoutMs: 200, backoffMinMs: 400, backoffMaxMs: 400 };
+  const tabs = [1, 2, 3].map(() => connectTabs(url, { ...shared, ...wait }));
+  const all = (is: (tab: Presence) => boolean) => () => tabs.every(is);
+  await until("all connected", all((tab) => isConnected(tab)()));
+  assert.ok(all(({ connection: c }) => c.phase === "connected" && c.graceMs === 1_000)());
+  const told = tabs.map((tab) => {
+    const reasons = new Set<string>();
+    tab.on("connection", (c) => c.phase === "waiting" && reasons.add(c.reason.message));
+    return reasons;
+  });
+  isDown = true;
+  dials[0]!.terminate();
+  await until("several attempts", () => dials.length > 4);
+  isDown = false;
+  await until("the socket is back", () => dials.at(-1)!.readyState === 1);
+  await until("all connected", all((tab) => isConnected(tab)()), 200);
+  for (const reasons of told) {
+    assert.deepEqual([...reasons].sort(), ["No connection.", "The connection was lost."]);
+  }
+  closeAll(tabs);
+});
+
+test("what goes wrong in the real client is told to every tab", async () => {
+  const { url } = await started;
+  const grant = () => {
+    throw new Error("no grant");
+  };
+  const shared = { name: "kim", user: "kim", signal, locks: new FakeLocks(), WebSocket, grant };
+  const tabs = [1, 2].map(() => connectTabs(url, shared));
+  const errors = tabs.map((tab) => {
+    const messages: string[] = [];
+    tab.on("error", (error) => messages.push((error as Error).message));
+    return messages;
+  });
+  tabs[1]!.watch("bo");
+  await until("both are told", () => errors.every((messages) => messages.length > 0));
+  assert.deepEqual(errors, [["no grant"], ["no grant"]]);
+  closeAll(tabs);
+});
+
+test("a tab that has lost patience comes when the socket is there, and not when its wait is over", async (context) => {
+  context.mock.method(Math, "random", () => 0.99);
+  let give = (_token: string) => {};
+  const token = () => new Promise<string>((resolve) => (give = resolve));
+  const at = await gateway("--auth", "jwt", "--jwt-secret", SECRET);
+  const shared = { name: "lea", signal, locks: new FakeLocks(), WebSocket, token };
+  const first = connectTabs(at.url, shared);
+  const second = connectTabs(at.url, { ...shared, connectTimeoutMs: 100, backoffMinMs: 200 });
+  const waits = () => second.connection.phase === "waiting" && second.connection.retryInMs > 3_000;
+  await until("the second waits for long", waits);
+  give(jwt("lea", 60));
+  await until("both are connected", () => [first, second].every((tab) => isConnected(tab)()), 1_500);
+  closeAll([first, second]);
 });

@@ -1,7 +1,7 @@
 /** How long a token is good for, whatever this machine's clock says. */
 import assert from "node:assert/strict";
 import { test } from "node:test";
-import { lifetimeMs } from "../dist/tokens.js";
+import { Tokens, lifetimeMs } from "../dist/tokens.js";
 
 const NOW = 1_700_000_000_000;
 const jwt = (claims: object) => {
@@ -33,4 +33,16 @@ test("nothing is known of a token that does not say, or is no JWT", () => {
   ]) {
     assert.equal(lifetimeMs(token, NOW), undefined);
   }
+});
+
+test("a new token is renewed before it expires, however short; an old one is not asked for in a row", () => {
+  const tokens = new Tokens({ kind: "source" }, () => 0.5);
+  for (const lifetime of [1_000, 5_000, 12_000, 600_000]) {
+    tokens.accept(`for ${lifetime}`, lifetime, NOW);
+    assert.ok(tokens.renewAt > NOW && tokens.renewAt < NOW + lifetime, `${lifetime}`);
+  }
+  tokens.accept("for 600000", 2_000, NOW);
+  assert.equal(tokens.renewAt, NOW + 10_000, "the same again");
+  tokens.accept("none", 0, NOW);
+  assert.equal(tokens.renewAt, NOW + 10_000, "good for no time");
 });
