@@ -111,7 +111,8 @@ struct Rights {
     /// When the token was issued, in seconds since the Unix epoch; 0 when it does not say.
     issued_at_s: u64,
     limiter: Limiter,
-    /// Whom it watches by grants alone: they outlive a fresh token. In a box, since most have none.
+    /// Whom it watches by grants alone: they outlive a fresh token.
+    #[expect(clippy::box_collection, reason = "most have none, and shall have no room for it")]
     granted: Option<Box<HashSet<UserId>>>,
 }
 
