@@ -119,7 +119,9 @@ class Program:
     def __init__(self, *arguments, **env):
         program = [sys.executable, "-u", presence.__file__, *arguments]
         pipes = {"stdout": subprocess.PIPE, "stderr": subprocess.STDOUT, "text": True}
-        self.process = subprocess.Popen(program, env={**os.environ, **env}, **pipes)
+        # A shell starts what goes on in the background deaf to interrupts, and whoever that starts is as well.
+        hear = {"preexec_fn": lambda: signal.signal(signal.SIGINT, signal.SIG_DFL)}
+        self.process = subprocess.Popen(program, env={**os.environ, **env}, **pipes, **hear)
 
     def line(self):
         return self.process.stdout.readline().strip()
