@@ -7,7 +7,8 @@ use presence_protocol::{ClientMessage, ErrorCode, ErrorMessage, Format, Grant, U
 use crate::client::{Client, users};
 use crate::house::{House, Kind, SLOW, on_both_stores};
 use crate::http;
-use crate::tokens::{JWT_FLAG, grant, hello, token, token_to_watch};
+use crate::orders::revoke;
+use crate::tokens::{JWT_FLAG, grant, hello, token, token_to_watch, token_with_claim};
 use crate::veiled::refresh;
 
 on_both_stores!(a_grant_lets_its_user_watch_whom_the_token_does_not_name);
@@ -119,6 +120,15 @@ async fn the_backend_takes_grants_back() {
     let _c = sign_in(gateway.here(), token("c")).await;
     let _b = sign_in(gateway.here(), token("b")).await;
     watcher.expect_online("b").await;
+}
+
+#[tokio::test]
+async fn a_grant_of_before_a_revocation_grants_nothing() {
+    let gateway = House::with(Kind::OneEmbedded, SLOW, &[JWT_FLAG, BY_TOKEN]).await;
+    let from = revoke(&gateway, "a").await;
+    let fresh = token_with_claim("a", "iat", &from.into());
+    let mut watcher = sign_in(gateway.here(), fresh).await;
+    expect_refused(&mut watcher, &["c"], Some(grant("a", &["c"]))).await;
 }
 
 #[tokio::test]

@@ -27,7 +27,7 @@ async fn sign_in(house: &House, token: String) -> Client {
 }
 
 /// Answers from which second on tokens count.
-async fn revoke(house: &House, name: &str) -> u64 {
+pub(crate) async fn revoke(house: &House, name: &str) -> u64 {
     let path = format!("/v1/users/{name}/revoke");
     let answer = Http::connect(house.here()).await.post(&path, "").await;
     assert_eq!(answer.status, 202, "{answer:?}");
