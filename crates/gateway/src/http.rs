@@ -49,6 +49,8 @@ fn backend(app: SharedApp) -> Router<SharedApp> {
         .route("/v1/users/{user}/disconnect", post(users::disconnect))
         .route("/v1/users/{user}/refresh", post(users::refresh))
         .route("/v1/users/{user}/revoke", post(users::revoke))
+        .route("/v1/{*call}", any(api::no_such_call))
+        .method_not_allowed_fallback(api::wrong_method)
         .layer(DefaultBodyLimit::max(api::BODY_LEN_MAX))
         .layer(from_fn_with_state(app, in_time))
 }

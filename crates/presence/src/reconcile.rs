@@ -68,12 +68,15 @@ impl Reconciler {
 
     /// The store, asked then, has an older view of a user than watchers were shown. It has lost that, unless it was told just
     /// now: as a primary that hung, was replaced and woke tells what its successor never knew. That it will tell something newer
-    /// of its own accord is waited for.
+    /// of its own accord is waited for, and looked at again when that is over.
     pub(crate) fn note_ahead(&self, core: &Core, user: &UserId, version: u64, asked: Instant) {
         let asked_ms = core.store.now_ms().saturating_sub(asked.elapsed().as_millis() as u64);
         let shown_for = Duration::from_millis(asked_ms.saturating_sub(version / 1000));
-        if shown_for + NEWS_TIME > settled_after(&core.config) {
+        let left = settled_after(&core.config).saturating_sub(shown_for);
+        if left < NEWS_TIME {
             self.ahead.lock().insert(user.clone(), version);
+        } else if shown_for > NEWS_TIME {
+            self.ask(asked + left);
         }
     }
 

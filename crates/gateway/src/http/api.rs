@@ -4,7 +4,7 @@ use axum::Json;
 use axum::extract::rejection::JsonRejection;
 use axum::extract::{FromRequestParts, Path, State};
 use axum::http::request::Parts;
-use axum::http::{StatusCode, header};
+use axum::http::{Method, StatusCode, Uri, header};
 use axum::response::{IntoResponse, Response};
 use presence::store::StoreError;
 use presence_protocol::{UserId, UserState};
@@ -91,6 +91,27 @@ pub(crate) async fn no_api_key() -> Refusal {
             "the calls under /v1 are closed: --api-key (PRESENCE_API_KEY) opens them to whoever \
                   sends the key"
                 .to_owned(),
+    }
+}
+
+/// A path under `/v1` that is none of the calls.
+pub(crate) async fn no_such_call(uri: Uri) -> Refusal {
+    Refusal {
+        status: StatusCode::NOT_FOUND,
+        code: "no_such_call",
+        message: format!("there is no {}: docs/protocol.md names the calls", uri.path()),
+    }
+}
+
+/// A call made by another method than its own, which axum names in the header `Allow`.
+pub(crate) async fn wrong_method(method: Method, uri: Uri) -> Refusal {
+    Refusal {
+        status: StatusCode::METHOD_NOT_ALLOWED,
+        code: "wrong_method",
+        message: format!(
+            "{} does not take {method}: the header 'Allow' names what it takes",
+            uri.path()
+        ),
     }
 }
 
