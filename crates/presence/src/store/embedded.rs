@@ -7,10 +7,11 @@ mod record;
 use std::collections::HashMap;
 use std::ops::{Add, Sub};
 use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use async_trait::async_trait;
-use parking_lot::Mutex;
+use parking_lot::{Mutex, MutexGuard};
 use presence_protocol::UserId;
 use tokio::sync::mpsc;
 use tokio::time::Instant;
@@ -36,6 +37,7 @@ impl EmbeddedHub {
             started: Instant::now(),
             started_at: SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default(),
             buckets: (0..BUCKETS).map(|_| Mutex::default()).collect(),
+            next_swept: AtomicUsize::new(0),
             listeners: Mutex::default(),
             orders: Orders::default(),
         }))
@@ -100,6 +102,8 @@ struct Hub {
     started: Instant,
     started_at: Duration,
     buckets: Box<[Mutex<Bucket>]>,
+    /// The bucket that is looked through next for users to forget.
+    next_swept: AtomicUsize,
     listeners: Mutex<Vec<Listener>>,
     orders: Orders,
 }
@@ -126,6 +130,15 @@ impl Hub {
         &self.buckets[usize::from(bucket_of(user))]
     }
 
+    /// The same, without the user if it was last seen too long ago.
+    fn remembered(&self, user: &UserId) -> MutexGuard<'_, Bucket> {
+        let mut bucket = self.bucket(user).lock();
+        if bucket.get(user).is_some_and(|record| record.is_forgotten(self.oldest())) {
+            bucket.remove(user);
+        }
+        bucket
+    }
+
     fn publish(&self, news: &[Standing]) {
         if news.is_empty() {
             return;
@@ -141,9 +154,15 @@ impl Hub {
         }
     }
 
-    /// Forgets users of one bucket who were last seen too long ago.
-    fn forget_old(&self, bucket: usize) {
-        let oldest = self.times().now - self.config.last_seen;
+    /// Whom the store remembers who have changed since then, or live.
+    fn oldest(&self) -> Moment {
+        self.times().now - self.config.last_seen
+    }
+
+    /// Makes room that users of one bucket take who are not remembered any more; of each, once in so many calls.
+    fn sweep(&self) {
+        let bucket = self.next_swept.fetch_add(1, Relaxed) % BUCKETS;
+        let oldest = self.oldest();
         self.buckets[bucket].lock().retain(|_, record| !record.is_forgotten(oldest));
     }
 }
@@ -173,7 +192,7 @@ impl Store for EmbeddedStore {
     async fn apply(&self, claims: Vec<Claim>) -> Result<(), StoreError> {
         let mut news = Vec::new();
         for claim in &claims {
-            let mut bucket = self.hub.bucket(&claim.user).lock();
+            let mut bucket = self.hub.remembered(&claim.user);
             let new = || Box::new(Record::new(self.hub.born()));
             let record = bucket.entry(claim.user.clone()).or_insert_with(new);
             news.extend(record.apply(&self.gateway, claim, &self.hub.times()));
@@ -188,9 +207,6 @@ impl Store for EmbeddedStore {
             let mut bucket = self.hub.bucket(user).lock();
             bucket.get_mut(user).is_some_and(|record| record.refresh(&self.gateway, &times))
         };
-        if let Some(user) = users.first() {
-            self.hub.forget_old(usize::from(bucket_of(user)));
-        }
         Ok(users.into_iter().filter(|user| !known(user)).collect())
     }
 
@@ -198,7 +214,7 @@ impl Store for EmbeddedStore {
         let times = self.hub.times();
         let mut news = Vec::new();
         let mut stand = |user: UserId| {
-            let mut bucket = self.hub.bucket(&user).lock();
+            let mut bucket = self.hub.remembered(&user);
             let Some(record) = bucket.get_mut(&user) else {
                 return Record::new(self.hub.born()).standing(user, times.now);
             };
@@ -245,6 +261,7 @@ impl Store for EmbeddedStore {
 
     async fn renew(&self) -> Result<Pulse, StoreError> {
         self.hub.tell_of_gaps();
+        self.hub.sweep();
         Ok(Pulse::default())
     }
 

@@ -34,6 +34,8 @@ contract! {
     a_loss_that_is_older_than_the_grace_is_not_held_back(slow);
     coming_back_within_grace_restores_the_view_and_its_since(slow);
     coming_back_elsewhere_within_grace_restores_the_view(slow);
+    who_is_back_in_another_way_is_due_when_the_hold_ends(slow);
+    what_is_said_at_the_return_is_shown_at_once(slow);
     versions_grow_with_every_visible_change_and_only_with_those(slow);
     a_user_of_two_gateways_is_online_until_the_last_leaves(slow);
     a_late_leave_of_an_old_gateway_does_not_override_a_newer_join(slow);
@@ -46,6 +48,7 @@ contract! {
     a_gateway_whose_part_lapsed_is_to_join_again_though_another_kept_the_user_alive(quick);
     a_gateway_whose_user_expired_and_came_elsewhere_is_to_join_it_again(quick);
     refreshing_keeps_a_user_online_past_the_ttl(quick);
+    who_lives_on_unchanged_is_remembered_and_who_is_gone_for_long_is_not(forgetful);
     a_user_whose_gateway_stopped_is_found_offline_with_last_seen(quick);
     a_lapsed_user_is_held_back_for_the_grace(quick_ttl);
     one_gateway_of_two_that_stops_takes_only_its_devices(quick);

@@ -40,6 +40,11 @@ pub(crate) fn quick_ttl() -> Config {
     Config { grace: slow().grace, ..quick() }
 }
 
+/// Users are forgotten so soon that it can be waited for.
+pub(crate) fn forgetful() -> Config {
+    Config { last_seen: 5 * quick().ttl, ..quick() }
+}
+
 /// Which store.
 #[derive(Debug, Clone, Copy)]
 pub(crate) enum Kind {

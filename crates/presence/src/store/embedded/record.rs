@@ -52,6 +52,8 @@ struct Turn<'a> {
     change: Change,
     since: Moment,
     hold_until: Option<Moment>,
+    /// A session that is there said how it wants to be shown.
+    says: bool,
 }
 
 impl Voucher {
@@ -124,6 +126,7 @@ impl Record {
             change: Change { cause: claim.cause, due_ms },
             since: now - ago,
             hold_until: hold.map(|hold| (now + hold).max(place_kept_until.unwrap_or(now))),
+            says: claim.contribution.as_ref().is_some_and(|claimed| claimed.status.is_some()),
         };
         self.commit(&claim.user, view, &turn, now)
     }
@@ -155,6 +158,7 @@ impl Record {
             change: Change { cause: Cause::Expired, due_ms: due.as_ms() },
             since: lapsed - times.ttl,
             hold_until: Some(due.max(self.place_kept_until().unwrap_or(due))),
+            says: false,
         };
         self.commit(user, view, &turn, times.now)
     }
@@ -225,7 +229,7 @@ impl Record {
     ///
     /// The version grows only with what a watcher could tell apart, so that nothing an invisible user does shows.
     /// While a loss is held back, a user who comes back piece by piece stays held until it looks as before, or is out
-    /// of time; a bye that comes late, after the loss that it explains, ends the hold; and another loss makes it longer:
+    /// of time, or is on all devices again and says how to be shown; a bye that comes late, after the loss that it explains, ends the hold; and another loss makes it longer:
     /// of a session that came and went between two batches.
     fn commit(
         &mut self,
@@ -247,7 +251,14 @@ impl Record {
             self.held = self.hold_after(&mut view, turn, now);
         }
         self.view = view;
-        Some(Standing { change: Some(turn.change), ..self.standing(user.clone(), now) })
+        let Change { cause, mut due_ms } = turn.change;
+        if let Some(hold) =
+            self.held.as_ref().filter(|_| matches!(cause, Cause::Joined | Cause::Status))
+        {
+            due_ms = due_ms.max(hold.until.as_ms());
+        }
+        let change = Some(Change { cause, due_ms });
+        Some(Standing { change, ..self.standing(user.clone(), now) })
     }
 
     /// Ends or lengthens a hold for another loss; true when it ends. Of a longer one nobody needs to be told: whoever holds
@@ -270,7 +281,8 @@ impl Record {
     fn hold_after(&mut self, view: &mut View, turn: &Turn<'_>, now: Moment) -> Option<Box<Hold>> {
         let pending = self.held.take();
         let as_before = pending.as_ref().filter(|hold| hold.before.state == view.state);
-        let returning = as_before.is_some() && view.is_online();
+        let is_said = |hold: &&Box<Hold>| turn.says && hold.before.devices == view.devices;
+        let returning = as_before.is_some_and(|hold| !is_said(&hold)) && view.is_online();
         if let Some(hold) = as_before {
             view.since = hold.before.since;
         }

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use presence::store::{Cause, Claim, Contribution};
+use presence::store::{Cause, Claim, Contribution, Standing};
 use presence_protocol::Show;
 
 use super::{HOUR, HOUR_MS, assert_about, wall_ms};
@@ -97,6 +97,36 @@ pub(crate) async fn coming_back_within_grace_restores_the_view_and_its_since(wor
     assert!(back.view.looks_like(&before));
     assert_eq!(back.view.since, before.since);
     assert!(back.view.version > before.version);
+}
+
+pub(crate) async fn who_is_back_in_another_way_is_due_when_the_hold_ends(world: World) {
+    let mut g = world.gateway("g").await;
+    g.join("ana", "ios").await;
+    g.leave("ana", Cause::Closed).await;
+    g.join("ana", "web").await;
+    let is_back = |told: &Standing| told.view.is_online() && told.held.is_some();
+    let mut told = g.heard("ana").await;
+    while !is_back(&told) {
+        told = g.heard("ana").await;
+    }
+    let due_ms = told.change.expect("news").due_ms;
+    assert_about(Some(due_ms), wall_ms() + world.config.grace.as_millis() as u64);
+}
+
+pub(crate) async fn what_is_said_at_the_return_is_shown_at_once(world: World) {
+    let g = world.gateway("g").await;
+    let busy = |name, label| Claim {
+        cause: Cause::Joined,
+        ..set_status(name, label, Show::Busy, "", Duration::ZERO)
+    };
+    for name in ["ana", "bo"] {
+        g.join(name, "ios").await;
+        g.leave(name, Cause::Closed).await;
+    }
+    g.apply(busy("ana", "ios")).await;
+    assert_eq!(g.shown("ana").await.show, Some(Show::Busy));
+    g.apply(busy("bo", "web")).await;
+    assert_eq!(g.shown("bo").await.show, None, "one of bo's devices is not back");
 }
 
 pub(crate) async fn coming_back_elsewhere_within_grace_restores_the_view(world: World) {

@@ -2,6 +2,7 @@
 
 use presence::store::Cause;
 use presence_testkit::eventually;
+use tokio::time::{Instant, sleep};
 
 use super::{assert_about, wall_ms};
 use crate::world::{PATIENCE, World, labels, user};
@@ -64,6 +65,30 @@ pub(crate) async fn refreshing_keeps_a_user_online_past_the_ttl(world: World) {
     let ana = g.look("ana").await;
     assert!(ana.view.is_online());
     assert_eq!(ana.held, None);
+}
+
+pub(crate) async fn who_lives_on_unchanged_is_remembered_and_who_is_gone_for_long_is_not(
+    world: World,
+) {
+    let g = world.gateway("g").await;
+    g.join("ana", "web").await;
+    g.join("bo", "web").await;
+    let came = g.look("ana").await.view;
+    g.leave("bo", Cause::Bye).await;
+    let gone_since = g.look("bo").await.view.since;
+    let forgotten = async || {
+        assert!(g.refresh(&["ana"]).await.is_empty());
+        assert_eq!(g.look("ana").await.view, came);
+        let bo = g.look("bo").await.view;
+        assert!(bo.is_no_trace() || bo.since == gone_since, "{bo:?}");
+        bo.is_no_trace().then_some(())
+    };
+    eventually("bo is forgotten", PATIENCE, forgotten).await;
+    let deadline = Instant::now() + world.config.last_seen;
+    while Instant::now() < deadline {
+        forgotten().await.expect("for good");
+        sleep(world.config.ttl / 8).await;
+    }
 }
 
 pub(crate) async fn a_user_whose_gateway_stopped_is_found_offline_with_last_seen(world: World) {
