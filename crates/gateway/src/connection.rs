@@ -139,9 +139,6 @@ impl<'a> Connection<'a> {
     }
 
     async fn serve(&mut self) -> End {
-        if let Err(end) = self.welcome() {
-            return end;
-        }
         loop {
             let done = match poll_fn(|cx| self.poll_event(cx)).await {
                 Event::Message(message) => self.receive(message),
@@ -254,10 +251,6 @@ impl<'a> Connection<'a> {
             }
         }
         Ok(None)
-    }
-
-    fn welcome(&mut self) -> Result<(), End> {
-        self.wire.send(self.session.welcome())
     }
 }
 

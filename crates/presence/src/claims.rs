@@ -116,7 +116,10 @@ pub(crate) async fn run(core: Arc<Core>) {
         while !rest.is_empty() {
             let mut batch = rest.split_off(rest.len().saturating_sub(BATCH_LEN_MAX));
             core.claims.freshen(&mut batch);
-            if let Err(error) = send(&core, &batch).await {
+            let sent = send(&core, &batch).await;
+            core.welcome(batch.iter().map(|(user, _)| user));
+            if let Err(error) = sent {
+                core.welcome(rest.iter().map(|(user, _)| user));
                 core.claims.put_back(&batch);
                 core.claims.put_back(&rest);
                 core.claims.none_in_flight();

@@ -200,7 +200,7 @@ impl Core {
         let now = self.clock.now();
         let number = self.sessions_made.fetch_add(1, Ordering::Relaxed) + 1;
         let origin = Origin { number, joined: self.clock.real(), address };
-        let outbox = Arc::new(Outbox::new(user, format, now).of(origin));
+        let outbox = Arc::new(Outbox::new(user, format, now).of(origin).unwelcomed());
         let conn = self.outboxes.insert(outbox.clone());
         let (limit, real) = (self.config.sessions, self.clock.real());
         match self.roster.join(&outbox.user, conn, (device, status), limit, real) {
@@ -209,7 +209,9 @@ impl Core {
                 return Err(TooManySessions);
             }
             Joined::In { effect, instead_of } => {
-                if effect == Effect::Changed {
+                if effect == Effect::Unchanged && self.is_any_welcome(&outbox.user) {
+                    outbox.welcome();
+                } else {
                     self.claims.push(outbox.user.clone(), Cause::Joined, now, now);
                 }
                 if let Some(old) = instead_of.and_then(|conn| self.outboxes.get(conn)) {
@@ -218,10 +220,28 @@ impl Core {
             }
         }
         self.wheel.visit_at(conn, &outbox, now, now.after(wheel::silence_max(&self.config)));
+        if !self.health.is_fine() {
+            outbox.welcome();
+        }
         if self.health.degraded_since().is_some() {
             outbox.tell_health();
         }
         Ok(Session::new(self.clone(), outbox, conn))
+    }
+
+    /// Whether a session of the user was told that it is in: then the store knows of the user here.
+    fn is_any_welcome(&self, user: &UserId) -> bool {
+        let mut is_any = false;
+        let conns = self.roster.conns_of(user);
+        self.outboxes.each(&conns, |_, outbox| is_any |= outbox.is_welcome());
+        is_any
+    }
+
+    /// The store knows of these users, or cannot be told: their sessions are in.
+    pub(crate) fn welcome<'a>(&self, users: impl Iterator<Item = &'a UserId>) {
+        for user in users {
+            self.outboxes.each(&self.roster.conns_of(user), |_, outbox| outbox.welcome());
+        }
     }
 
     pub(crate) fn set_status(&self, outbox: &Outbox, conn: ConnId, status: Status) {

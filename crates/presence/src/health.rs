@@ -154,6 +154,7 @@ pub(crate) async fn run(core: Arc<Core>) {
             (true, FAILURES_MIN..) => {
                 warn!("the store is out of reach: states are the last known ones until it answers");
                 core.health.set_away(true);
+                core.outboxes.all().iter().for_each(|outbox| outbox.welcome());
                 tell_all(&core, core.health.degraded_since().unwrap_or_else(wall_ms));
             }
             (false, 0) => {

@@ -20,7 +20,7 @@ use crate::clock::Tick;
 use crate::desk::Queue;
 use crate::watch::UserRef;
 pub(crate) use all::Outboxes;
-use inner::Inner;
+use inner::{Inner, Welcome};
 
 /// A session's number on this gateway. It is used again after the session has ended.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -54,6 +54,7 @@ pub(crate) struct Origin {
 #[derive(Debug)]
 pub(crate) enum Due {
     Close(CloseReason),
+    Welcome,
     Draining,
     Health,
     Recheck,
@@ -78,6 +79,12 @@ impl Outbox {
     /// The same, of a session that comes from there.
     pub(crate) fn of(self, origin: Origin) -> Self {
         Self { origin, ..self }
+    }
+
+    /// The same, whose client is to be told first of all that it is in, when the store knows of it.
+    pub(crate) fn unwelcomed(self) -> Self {
+        self.inner.lock().welcome = Welcome::Awaited;
+        self
     }
 
     /// The session's id, which tells an operator which gateway holds it.
@@ -127,6 +134,19 @@ impl Outbox {
             none => *none = Some(cx.waker().clone()),
         }
         Poll::Pending
+    }
+
+    /// The client is in: it is told so, if it was not yet.
+    pub(crate) fn welcome(&self) {
+        self.wake_after(|inner| {
+            if inner.welcome == Welcome::Awaited {
+                inner.welcome = Welcome::Due;
+            }
+        });
+    }
+
+    pub(crate) fn is_welcome(&self) -> bool {
+        self.inner.lock().welcome != Welcome::Awaited
     }
 
     pub(crate) fn ask_ping(&self) {

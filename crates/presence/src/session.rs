@@ -64,7 +64,8 @@ impl Session {
         self.outbox.hear(self.core.clock.now());
     }
 
-    /// The first frame of a session: the client is in, and online.
+    /// The frame that tells the client that it is in, and online. [`Session::poll_work`] hands it out first of all, when the
+    /// store knows of the session; it answers a fresh token as well.
     pub fn welcome(&self) -> Bytes {
         let config = &self.core.config;
         let welcome = Welcome {
@@ -121,6 +122,7 @@ impl Session {
             Due::Ping => Work::Ping,
             Due::Recheck => Work::Recheck,
             Due::Close(reason) => Work::Close(reason),
+            Due::Welcome => Work::Frame(self.welcome()),
             Due::Health => {
                 let since = self.core.health.degraded_since();
                 Work::Frame(self.encode(&GatewayMessage::Degraded { since }))

@@ -19,6 +19,7 @@ pub(super) const REPLIES_LEN_MAX: usize = 32;
 #[derive(Default)]
 pub(super) struct Inner {
     pub(super) waker: Option<Waker>,
+    pub(super) welcome: Welcome,
     pub(super) owed: Owed,
     pub(super) close: Option<CloseReason>,
     pub(super) ended: bool,
@@ -33,6 +34,16 @@ pub(super) struct Inner {
     pub(super) replies: VecDeque<Bytes>,
     /// Those of the watched users whom the store could not be asked about, sorted.
     pub(super) unanswered: Vec<UserRef>,
+}
+
+/// Whether the client was told that it is in. Nothing else is sent before.
+#[derive(Default, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Welcome {
+    #[default]
+    Said,
+    /// The store has yet to know of it.
+    Awaited,
+    Due,
 }
 
 /// Small things a client is owed.
@@ -53,6 +64,14 @@ impl Inner {
     pub(super) fn take_due(&mut self, encode: impl Fn(&[UserRef]) -> Option<Bytes>) -> Option<Due> {
         if let Some(reason) = self.close.take() {
             return Some(Due::Close(reason));
+        }
+        match self.welcome {
+            Welcome::Said => {}
+            Welcome::Awaited => return None,
+            Welcome::Due => {
+                self.welcome = Welcome::Said;
+                return Some(Due::Welcome);
+            }
         }
         if std::mem::take(&mut self.recheck) {
             return Some(Due::Recheck);

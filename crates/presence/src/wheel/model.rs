@@ -104,6 +104,7 @@ impl Client {
                     assert!(self.expires.is_some_and(|at| at <= now), "seed {seed}: not expired");
                     return true;
                 }
+                Work::Frame(_welcome) => {}
                 other => panic!("seed {seed}: {other:?}"),
             }
         }

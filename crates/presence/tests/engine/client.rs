@@ -10,7 +10,7 @@ use presence_protocol::{
     CloseReason, Device, ErrorCode, Format, GatewayMessage, Status, UserId, UserState,
     decode_gateway,
 };
-use tokio::time::timeout;
+use tokio::time::{Instant, timeout_at};
 
 pub(crate) fn user(name: &str) -> UserId {
     UserId::new(name).expect("a user id")
@@ -27,6 +27,8 @@ pub(crate) struct Client {
     pub(crate) view: HashMap<UserId, UserState>,
     /// How many states were pushed, snapshots not counted.
     pub(crate) pushed: usize,
+    /// When it was told that it is in.
+    pub(crate) welcomed: Option<Instant>,
 }
 
 /// What a session's task was told to do.
@@ -49,7 +51,7 @@ impl Client {
         let joining =
             Joining { user: user(name), device, status, format: Format::Json, address: None };
         let session = presence.join(joining).expect("not too many");
-        Self { session, view: HashMap::new(), pushed: 0 }
+        Self { session, view: HashMap::new(), pushed: 0, welcomed: None }
     }
 
     pub(crate) fn watch(&self, names: &[&str]) {
@@ -57,18 +59,24 @@ impl Client {
         self.session.request(Request::Watch { users, veils: Veils::new(), id: None });
     }
 
-    /// The next thing to do within this time.
+    /// The next thing to do within this time, after the welcome.
     pub(crate) async fn told_within(&mut self, time: Duration) -> Option<Told> {
-        let work = timeout(time, poll_fn(|cx| self.session.poll_work(cx))).await.ok()?;
-        Some(match work {
-            Work::Ping => Told::Ping,
-            Work::Recheck => Told::Recheck,
-            Work::Close(reason) => Told::Close(reason),
-            Work::Frame(frame) => {
-                self.read(decode_gateway(Format::Json, &frame).expect("a frame"));
-                Told::Message
+        let end = Instant::now() + time;
+        loop {
+            let work = poll_fn(|cx| self.session.poll_work(cx));
+            let frame = match timeout_at(end, work).await.ok()? {
+                Work::Ping => return Some(Told::Ping),
+                Work::Recheck => return Some(Told::Recheck),
+                Work::Close(reason) => return Some(Told::Close(reason)),
+                Work::Frame(frame) => decode_gateway(Format::Json, &frame).expect("a frame"),
+            };
+            if let GatewayMessage::Welcome(_) = frame {
+                self.welcomed = Some(Instant::now());
+                continue;
             }
-        })
+            self.read(frame);
+            return Some(Told::Message);
+        }
     }
 
     /// Answers Pings and reads messages for so long.

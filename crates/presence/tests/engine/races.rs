@@ -9,6 +9,7 @@ use presence::store::embedded::EmbeddedHub;
 use presence::{Config, Metrics, Presence, Request, Veils};
 use presence_protocol::{Availability, Show, Status};
 use tokio::sync::{Notify, mpsc};
+use tokio::time::Instant;
 
 use crate::client::{Client, user};
 use crate::slow::Slow;
@@ -108,4 +109,54 @@ async fn who_is_watched_anew_while_the_store_is_asked_again_is_told_of_all_the_s
     slow.has_stalled.store(false, Relaxed);
     ana.live_for(Duration::from_secs(5)).await;
     assert!(ana.view.contains_key(&user("bo")), "{:?}", ana.view);
+}
+
+#[tokio::test(start_paused = true)]
+async fn whoever_is_told_to_be_in_is_known_to_the_store() {
+    const APPLY: Duration = Duration::from_millis(100);
+    let Opened { store, events } = EmbeddedHub::new(Config::default()).open("g");
+    let slow = Slow { apply_time: APPLY, ..Slow::new(store) };
+    let opened = Opened { store: Arc::new(slow), events };
+    let presence = Presence::start(Config::default(), opened, Metrics::default());
+    let start = Instant::now();
+    let mut first = Client::join(&presence, "ana", Some("ios"), None);
+    first.live_for(APPLY / 2).await;
+    let mut second = Client::join(&presence, "ana", Some("ios"), None);
+    first.live_for(APPLY).await;
+    second.live_for(APPLY).await;
+    for client in [&first, &second] {
+        assert!(client.welcomed.expect("it is in") >= start + APPLY);
+    }
+    let joined = Instant::now();
+    let mut third = Client::join(&presence, "ana", Some("ios"), None);
+    third.live_for(APPLY / 2).await;
+    assert_eq!(
+        third.welcomed,
+        Some(joined),
+        "it changes nothing that the store would have to know"
+    );
+}
+
+/// The new session's gateway is slower than the old one's: that would have the last word.
+#[tokio::test(start_paused = true)]
+async fn who_signs_out_where_it_was_when_it_is_in_elsewhere_is_never_offline() {
+    let hub = EmbeddedHub::new(Config::default());
+    let there = Presence::start(Config::default(), hub.open("there"), Metrics::default());
+    let Opened { store, events } = hub.open("here");
+    let slow = Slow { apply_time: Duration::from_millis(100), ..Slow::new(store) };
+    let opened = Opened { store: Arc::new(slow), events };
+    let here = Presence::start(Config::default(), opened, Metrics::default());
+    let mut watcher = Client::join(&there, "ana", None, None);
+    let old = Client::join(&there, "bo", None, None);
+    watcher.watch(&["bo"]);
+    watcher.live_for(Duration::from_secs(1)).await;
+    let before = watcher.pushed;
+    let mut new = Client::join(&here, "bo", None, None);
+    while new.welcomed.is_none() {
+        new.live_for(Duration::from_millis(1)).await;
+    }
+    old.session.bye();
+    watcher.live_for(Duration::from_secs(1)).await;
+    assert_eq!(watcher.view[&user("bo")].state, Availability::Online);
+    assert_eq!(watcher.pushed, before);
 }

@@ -281,8 +281,8 @@ impl Record {
     fn hold_after(&mut self, view: &mut View, turn: &Turn<'_>, now: Moment) -> Option<Box<Hold>> {
         let pending = self.held.take();
         let as_before = pending.as_ref().filter(|hold| hold.before.state == view.state);
-        let is_said = |hold: &&Box<Hold>| turn.says && hold.before.devices == view.devices;
-        let returning = as_before.is_some_and(|hold| !is_said(&hold)) && view.is_online();
+        let is_pieces = |hold: &Hold| !turn.says || hold.before.devices != view.devices;
+        let returning = as_before.is_some_and(|hold| is_pieces(hold)) && view.is_online();
         if let Some(hold) = as_before {
             view.since = hold.before.since;
         }
