@@ -1,17 +1,18 @@
 //! What the app's backend wants of all gateways: told through the store, and done by each for the sessions that it holds.
 
+pub(crate) mod orders;
+pub(crate) mod questions;
+
 use std::sync::Arc;
 
 use presence_protocol::{CloseReason, UserId};
 use tokio::sync::broadcast;
 
 use crate::engine::{Core, Presence};
-use crate::orders;
-use crate::outbox::Outbox;
-use crate::questions;
-pub use crate::questions::SessionList;
+use crate::session::outbox::Outbox;
 use crate::store::StoreError;
 use crate::store::notice::{Dated, Notice, Order};
+pub use questions::SessionList;
 
 impl Presence {
     /// Closes all sessions of a user, on every gateway, with 4007.

@@ -11,27 +11,28 @@ use presence_protocol::{CloseReason, Device, Format, Status, UserId, UserState};
 use tokio::sync::Notify;
 use tokio::task::JoinSet;
 
-use crate::claims::{self, Claims};
+use crate::backend::orders::{self, Orders};
+use crate::backend::questions::Questions;
 use crate::clock::Clock;
 use crate::config::Config;
-use crate::draining::{self, Draining};
-use crate::grace::Grace;
 use crate::health::{self, Health};
+use crate::here::claims::{self, Claims};
+use crate::here::draining::{self, Draining};
+use crate::here::roster::{Effect, Joined, Roster};
+use crate::here::vouch;
+use crate::here::wheel::{self, Wheel};
 use crate::metrics::Metrics;
-use crate::orders::{self, Orders};
-use crate::outbox::{ConnId, Origin, Outbox, Outboxes};
-use crate::questions::Questions;
-use crate::reads::{self, Reads};
-use crate::reconcile::{self, Reconciler};
-use crate::roster::{Effect, Joined, Roster};
-use crate::rounds::Rounds;
+use crate::reading::gathered::{self, Reads};
+use crate::reading::reconcile::{self, Reconciler};
+use crate::reading::unanswered::{self, Unanswered};
+use crate::relay;
+use crate::relay::grace::Grace;
+use crate::session::outbox::{ConnId, Origin, Outbox, Outboxes};
+use crate::session::rounds::Rounds;
 use crate::session::{Session, TooManySessions};
 use crate::store::{Cause, Lease, Opened, Store, StoreError};
 use crate::strain::Strain;
-use crate::unanswered::{self, Unanswered};
 use crate::watch::WatchTable;
-use crate::wheel::Wheel;
-use crate::{relay, vouch, wheel};
 
 /// The presence of one gateway: its sessions, and what they watch. Dropping it ends its tasks.
 pub struct Presence {
@@ -117,7 +118,7 @@ impl Presence {
         core.spawn(health::run(core.clone()));
         core.spawn(reconcile::run(core.clone()));
         core.spawn(reconcile::sweep(core.clone()));
-        core.spawn(reads::run(core.clone()));
+        core.spawn(gathered::run(core.clone()));
         core.spawn(unanswered::run(core.clone()));
         core.spawn(orders::run(core.clone()));
         Self { core }

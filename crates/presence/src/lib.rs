@@ -3,44 +3,31 @@
 //! Data moves in one direction around a loop, and the modules below are in its order:
 //!
 //! ```text
-//! session -> roster -> claims -> store -> (Redis) -> events -> relay, grace -> watch table -> outbox -> session
-//!     \-> wheel: deadlines of sessions that fall silent
+//! session -> here: roster, claims -> store -> (Redis) -> events -> relay: grace -> watch table -> session: outbox
+//!              \-> here: wheel: deadlines of sessions that fall silent
 //! ```
 //!
 //! Nothing that a connection calls waits for the store or for another connection.
 
-mod clock;
-mod config;
-mod engine;
-mod metrics;
-mod strain;
-
-mod desk;
-mod roster;
 mod session;
-mod wheel;
 
-mod claims;
-mod draining;
-mod health;
-mod vouch;
+mod here;
 
 pub mod store;
 
-mod grace;
-mod reading;
-mod reads;
-mod reconcile;
 mod relay;
-mod unanswered;
 
-mod outbox;
-mod rounds;
 mod watch;
 
+// Beside the loop: what must be asked, what the app's backend wants, and what all share.
 mod backend;
-mod orders;
-mod questions;
+mod clock;
+mod config;
+mod engine;
+mod health;
+mod metrics;
+mod reading;
+mod strain;
 
 pub use backend::SessionList;
 pub use config::{Config, Over, SessionLimit};

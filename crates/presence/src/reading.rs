@@ -3,6 +3,10 @@
 //! The watch table is brought up to what was read before anybody is told of it: else a client that was answered from the
 //! store could be answered from the table next, with less.
 
+pub(crate) mod gathered;
+pub(crate) mod reconcile;
+pub(crate) mod unanswered;
+
 use std::time::Duration;
 
 use futures::future::try_join_all;

@@ -3,6 +3,8 @@
 //! It never waits for the store itself: what must be read is read by short tasks, which bring their answer to the watch
 //! table. Order does not matter there, since every view carries a version.
 
+pub(crate) mod grace;
+
 use std::collections::HashSet;
 use std::sync::Arc;
 use std::time::Duration;
@@ -15,7 +17,7 @@ use tracing::{debug, info, trace};
 use crate::engine::Core;
 use crate::metrics::CauseLabel;
 use crate::reading::read;
-use crate::reconcile::settled_after;
+use crate::reading::reconcile::settled_after;
 use crate::store::{BATCH_LEN_MAX, Event, Lapse, Standing};
 use crate::watch::{Absorbed, SHARDS, Shown, UserRef};
 

@@ -1,5 +1,9 @@
 //! A session: one accepted socket of a user, as the socket's task sees it. No call here waits.
 
+pub(crate) mod desk;
+pub(crate) mod outbox;
+pub(crate) mod rounds;
+
 use std::sync::Arc;
 use std::task::{Context, Poll};
 use std::time::Duration;
@@ -10,12 +14,12 @@ use presence_protocol::{
 };
 use thiserror::Error;
 
-use crate::desk::{self, Turn};
-pub use crate::desk::{Asked, Deciding, Decision, Judge, Request};
 use crate::engine::Core;
-use crate::outbox::{ConnId, Due, Outbox};
 use crate::store::Cause;
 use crate::watch::UserRef;
+use desk::Turn;
+pub use desk::{Asked, Deciding, Decision, Judge, Request};
+use outbox::{ConnId, Due, Outbox};
 
 /// One user's session. Dropping it means that its socket closed without a `bye`.
 pub struct Session {

@@ -8,7 +8,7 @@
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::time::Duration;
 
-use crate::wheel::STEP;
+use crate::here::wheel::STEP;
 
 /// Pauses are twice as long when timers fire, or answers come, so much too late, three times at twice that, and so on.
 const UNIT: Duration = Duration::from_millis(2);

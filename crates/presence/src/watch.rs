@@ -22,7 +22,7 @@ use parking_lot::{Mutex, MutexGuard};
 use presence_protocol::{Format, UserId, UserState};
 use tokio::time::Instant;
 
-use crate::outbox::ConnId;
+use crate::session::outbox::ConnId;
 use crate::store::Standing;
 
 use entry::Watched;

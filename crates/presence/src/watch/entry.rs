@@ -4,7 +4,7 @@ use bytes::Bytes;
 use presence_protocol::{Format, UserId, UserState, presence_frame_of_one};
 use tokio::time::Instant;
 
-use crate::outbox::ConnId;
+use crate::session::outbox::ConnId;
 use crate::store::view::View;
 use crate::store::{Change, Standing};
 use crate::watch::untraced::Untraced;

@@ -12,8 +12,8 @@ use presence_protocol::{Availability, Device, Format, UserState, encode_state};
 use tokio::time::Instant;
 
 use super::WatchTable;
-use crate::grace::Grace;
-use crate::outbox::ConnId;
+use crate::relay::grace::Grace;
+use crate::session::outbox::ConnId;
 use crate::store::Standing;
 use truth::{NO_TRACE_MS, Truth, bo};
 

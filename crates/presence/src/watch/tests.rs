@@ -7,7 +7,7 @@ use presence_protocol::{Availability, Device, Format, UserId};
 use tokio::time::Instant;
 
 use super::WatchTable;
-use crate::outbox::ConnId;
+use crate::session::outbox::ConnId;
 use crate::store::view::View;
 use crate::store::{Held, Standing};
 

@@ -311,7 +311,7 @@ fn late_after(config: &Config) -> Duration {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::vouch::vouch_interval;
+    use crate::here::vouch::vouch_interval;
 
     #[test]
     fn a_lease_is_known_to_be_late_before_the_first_key_expires() {

@@ -17,7 +17,7 @@ use parking_lot::Mutex;
 use presence_protocol::{CloseReason, Format, UserId};
 
 use crate::clock::Tick;
-use crate::desk::Queue;
+use crate::session::desk::Queue;
 use crate::watch::UserRef;
 pub(crate) use all::Outboxes;
 use inner::{Inner, Welcome};

@@ -20,7 +20,7 @@ use tracing::warn;
 
 use crate::clock::Tick;
 use crate::engine::Core;
-use crate::roster::PARTS;
+use crate::here::roster::PARTS;
 use crate::store::{BATCH_LEN_MAX, Cause, Claim};
 use crate::strain::Strain;
 

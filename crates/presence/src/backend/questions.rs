@@ -13,7 +13,7 @@ use tokio::time::{Instant, timeout_at};
 use tracing::debug;
 
 use crate::engine::Core;
-use crate::roster::Local;
+use crate::here::roster::Local;
 use crate::store::StoreError;
 use crate::store::notice::{Answer, Notice, Question, SessionInfo};
 

@@ -12,7 +12,7 @@ use tokio::time::{Instant, sleep};
 
 use super::{SLOTS, STEP, STEP_MS, Wheel, silence_max};
 use crate::clock::Tick;
-use crate::outbox::{Outbox, Outboxes};
+use crate::session::outbox::{Outbox, Outboxes};
 use crate::store::embedded::EmbeddedHub;
 use crate::{Config, Joining, Metrics, Presence, Session, Work};
 

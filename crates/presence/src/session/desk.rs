@@ -14,7 +14,7 @@ use presence_protocol::{ErrorCode, RequestId, UserId, UserState, encode_state, s
 use tracing::debug;
 
 use crate::engine::Core;
-use crate::outbox::{ConnId, Outbox};
+use crate::session::outbox::{ConnId, Outbox};
 use crate::store::Standing;
 use crate::watch::{UserRef, Veils, veil};
 use answers::refuse;

@@ -18,9 +18,9 @@ use tracing::warn;
 use crate::clock::Tick;
 use crate::config::Config;
 use crate::engine::Core;
-use crate::outbox::{ConnId, Outbox};
+use crate::here::vouch::vouch_interval;
+use crate::session::outbox::{ConnId, Outbox};
 use crate::store::Cause;
-use crate::vouch::vouch_interval;
 
 /// How far apart two looks into the wheel are.
 pub(crate) const STEP: Duration = Duration::from_millis(50);

@@ -11,7 +11,7 @@ use tracing::debug;
 
 use crate::config::Config;
 use crate::engine::Core;
-use crate::roster::PARTS;
+use crate::here::roster::PARTS;
 use crate::store::BATCH_LEN_MAX;
 
 /// How often a call that failed is tried again. When the store stays away for longer, everybody is asserted again

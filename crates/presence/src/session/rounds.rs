@@ -7,7 +7,7 @@
 use parking_lot::Mutex;
 
 use crate::clock::Tick;
-use crate::outbox::{ConnId, Outboxes};
+use crate::session::outbox::{ConnId, Outboxes};
 use crate::strain::Strain;
 use crate::watch::UserRef;
 
@@ -60,7 +60,7 @@ mod tests {
     use presence_protocol::{Format, UserId};
 
     use super::*;
-    use crate::outbox::{Due, Outbox};
+    use crate::session::outbox::{Due, Outbox};
 
     struct Here {
         outboxes: Outboxes,

@@ -15,7 +15,7 @@ use smallvec::SmallVec;
 
 use crate::clock::Tick;
 use crate::config::{Over, SessionLimit};
-use crate::outbox::ConnId;
+use crate::session::outbox::ConnId;
 use crate::store::bucket::{BUCKETS, bucket_of};
 use crate::store::{Contribution, SetStatus};
 

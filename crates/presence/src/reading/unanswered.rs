@@ -15,8 +15,8 @@ use tokio::time::{Instant, sleep};
 use tracing::debug;
 
 use crate::engine::Core;
-use crate::outbox::{ConnId, Outbox};
 use crate::reading::read;
+use crate::session::outbox::{ConnId, Outbox};
 use crate::store::{BATCH_LEN_MAX, StoreError};
 use crate::watch::UserRef;
 

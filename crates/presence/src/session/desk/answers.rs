@@ -7,7 +7,7 @@ use tracing::debug;
 use super::Asked;
 use super::queue::LEN_MAX;
 use crate::engine::Core;
-use crate::outbox::Outbox;
+use crate::session::outbox::Outbox;
 use crate::watch::UserRef;
 
 /// An answer that carries the latest state of these users, so that they need not be pushed as well. When too many answers

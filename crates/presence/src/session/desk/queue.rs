@@ -14,7 +14,7 @@ use super::answers::{refuse_busy, refuse_long, refuse_with};
 use super::settle::{Lifted, unveil};
 use super::{Open, Request, begin, finish};
 use crate::engine::Core;
-use crate::outbox::{ConnId, Outbox};
+use crate::session::outbox::{ConnId, Outbox};
 
 /// The most requests that may wait for an earlier one of the same session.
 pub(super) const LEN_MAX: usize = 16;

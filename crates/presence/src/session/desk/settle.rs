@@ -8,8 +8,8 @@ use tracing::debug;
 
 use super::{leave_unanswered, shrink};
 use crate::engine::Core;
-use crate::outbox::{ConnId, Outbox};
 use crate::reading::read;
+use crate::session::outbox::{ConnId, Outbox};
 use crate::watch::veil::Seen;
 use crate::watch::{UserRef, Veils};
 
