@@ -105,11 +105,13 @@ impl Gateway {
             }
         })
         .await;
-        let left = self.app.presence.session_count();
-        if gone.is_ok() {
-            info!("drained");
-        } else {
-            info!(sessions = left, "the drain time is over, the rest is closed");
+        let left = self.app.metrics.connections.get();
+        match gone {
+            Ok(()) => info!("drained"),
+            Err(_late) if left > 0 => {
+                info!(sockets = left, "the drain time is over, the rest is closed");
+            }
+            Err(_late) => info!("the drain time is over, and nobody is left"),
         }
     }
 }

@@ -12,7 +12,7 @@ use axum::extract::{DefaultBodyLimit, Request, State};
 use axum::http::{StatusCode, header};
 use axum::middleware::{Next, from_fn_with_state};
 use axum::response::{IntoResponse, Response};
-use axum::routing::{any, get, post};
+use axum::routing::{MethodRouter, any, get, post};
 use tokio::time::timeout;
 
 use crate::admission::{Refusal, refuse};
@@ -27,7 +27,7 @@ pub(crate) fn router(app: SharedApp) -> Router {
         .route("/readyz", get(ready))
         .route("/metrics", get(metrics));
     if app.api_keys.is_empty() {
-        router = router.route("/v1/{*call}", any(api::no_api_key));
+        router = router.merge(under_v1(&any(api::no_api_key)));
     } else {
         router = router.merge(backend(app.clone()));
     }
@@ -43,16 +43,22 @@ pub(crate) fn router(app: SharedApp) -> Router {
 /// The calls for the app's backend, whose bodies are bounded in size and time.
 fn backend(app: SharedApp) -> Router<SharedApp> {
     Router::new()
-        .route("/v1/presence/query", post(api::query))
+        .route("/v1/presence/query", get(api::user_called_query).post(api::query))
         .route("/v1/presence/{user}", get(api::user))
         .route("/v1/users/{user}/sessions", get(users::sessions))
         .route("/v1/users/{user}/disconnect", post(users::disconnect))
         .route("/v1/users/{user}/refresh", post(users::refresh))
         .route("/v1/users/{user}/revoke", post(users::revoke))
-        .route("/v1/{*call}", any(api::no_such_call))
+        .merge(under_v1(&any(api::no_such_call)))
         .method_not_allowed_fallback(api::wrong_method)
         .layer(DefaultBodyLimit::max(api::BODY_LEN_MAX))
         .layer(from_fn_with_state(app, in_time))
+}
+
+/// Whatever else is asked for there.
+fn under_v1(answer: &MethodRouter<SharedApp>) -> Router<SharedApp> {
+    let paths = ["/v1", "/v1/", "/v1/{*call}"];
+    paths.iter().fold(Router::new(), |router, path| router.route(path, answer.clone()))
 }
 
 async fn in_time(State(app): State<SharedApp>, request: Request, next: Next) -> Response {

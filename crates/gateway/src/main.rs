@@ -14,9 +14,6 @@ use tracing::{info, warn};
 #[global_allocator]
 static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
 
-/// With the time before it, a line of settings still fits a wide terminal.
-const LINE_LEN_MAX: usize = 100;
-
 fn main() -> ExitCode {
     let settings = Settings::load().unwrap_or_else(|error| error.exit());
     match run(settings) {
@@ -51,15 +48,13 @@ fn print_keys(settings: &Settings, user: &UserId) {
 
 #[tokio::main]
 async fn serve(mut settings: Settings) -> Result<()> {
-    logs::start(&settings)?;
+    let logs = logs::start(&settings)?;
     let lowered = open_files::fit(&mut settings);
     let mut stop = Stop::listen()?;
     let drain = settings.drain;
     let page_scheme = settings.dev.then_some(if settings.tls.is_some() { "https" } else { "http" });
     let gateway = Gateway::start(settings).await?;
-    for line in lines(gateway.summary()) {
-        info!("started with {line}");
-    }
+    logs.tell_start(&gateway.summary());
     if let Some(lowered) = lowered {
         info!("{lowered}");
     }
@@ -77,22 +72,6 @@ async fn serve(mut settings: Settings) -> Result<()> {
         () = stop.requested() => warn!("stopped at once"),
     }
     Ok(())
-}
-
-/// Settings side by side, as many as fit on a line.
-fn lines(settings: Vec<(&str, String)>) -> Vec<String> {
-    let mut lines: Vec<String> = Vec::new();
-    for (name, value) in settings {
-        let setting = format!("{name}={value:?}");
-        match lines.last_mut() {
-            Some(line) if line.len() + 1 + setting.len() <= LINE_LEN_MAX => {
-                line.push(' ');
-                line.push_str(&setting);
-            }
-            _ => lines.push(setting),
-        }
-    }
-    lines
 }
 
 /// The signals that stop the gateway: SIGTERM and SIGINT.

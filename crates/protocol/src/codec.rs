@@ -37,6 +37,8 @@ pub struct DecodeError {
     pub message: String,
     /// The request's own id, whenever it could be read.
     pub id: Option<RequestId>,
+    /// Whether its `type` could be read, and is `hello`.
+    pub is_hello: bool,
 }
 
 impl From<DecodeError> for ErrorMessage {
@@ -101,5 +103,6 @@ fn refusal(wrong: &Wrong, fields: &Fields) -> DecodeError {
         code: wrong.code,
         message: clip(&wrong.to_string(), DECODE_MESSAGE_LEN_MAX).to_owned(),
         id: fields.optional("id").unwrap_or(None),
+        is_hello: fields.message_type().is_ok_and(|kind| kind == "hello"),
     }
 }

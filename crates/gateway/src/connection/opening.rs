@@ -7,23 +7,25 @@ use std::time::SystemTime;
 
 use presence::{Joining, Session};
 use presence_protocol::{
-    ClientMessage, CloseReason, DecodeError, ErrorCode, Format, GatewayMessage, Hello, Show,
+    ClientMessage, CloseReason, ErrorCode, ErrorMessage, Format, GatewayMessage, Hello, Show,
     Status, decode_client, encode_gateway,
 };
 use tokio::time::timeout;
 
-use super::End;
 use super::incoming::Message;
 use super::limiter::{Limiter, Verdict};
 use super::watching::permission;
 use super::wire::Wire;
+use super::{End, refusal};
 use crate::admission::Handshake;
 use crate::app::SharedApp;
 use crate::auth::{AuthError, Identity, Permission};
 
-/// Before a close that says that the token is not valid, as it is to a client.
+/// Before a close that says that the token is not valid: what the client took this gateway for.
 const NO_TOKENS: &str = "hello: `token` cannot be verified, since this gateway runs without \
     authentication: say who you are with `user`";
+const TOKENS_ONLY: &str = "hello: `token` is missing, and this gateway believes nothing else: \
+    say who you are with a `token`";
 
 /// What is known of a client before its `hello`.
 pub(crate) struct Newcomer {
@@ -51,7 +53,7 @@ pub(super) async fn open(
 ) -> Result<Opened, End> {
     let Newcomer { identity, address, handshake: _until_the_end_of_this } = newcomer;
     let time = app.admission.patience(app.settings.hello_timeout);
-    let hello = timeout(time, hello(wire, app)).await;
+    let hello = timeout(time, hello(wire, app, identity.as_ref())).await;
     let hello = hello.map_err(|_too_late| End::Close(CloseReason::NoHello))??;
     let identity = identify(app, &hello, identity).await?;
     if app.presence.is_draining() {
@@ -100,30 +102,38 @@ pub(super) fn set_expiry(session: &Session, identity: &Identity) {
     }
 }
 
-/// Waits for the `hello`. A message that makes no sense is answered by `error`, and the client may try again in the
-/// time that is left; another message ends it.
-async fn hello(wire: &mut Wire, app: &SharedApp) -> Result<Hello, End> {
+/// Waits for the `hello`. One that makes no sense is answered by `error`, and the client may try again in the time that is
+/// left; whatever else comes is answered by `error` as well, and ends it.
+async fn hello(wire: &mut Wire, app: &SharedApp, proven: Option<&Identity>) -> Result<Hello, End> {
     let asks_token = app.authenticator.wants_token();
     let mut limiter = Limiter::default();
     loop {
         let payload = next_payload(wire, app, &mut limiter).await?;
         let refused = match decode_client(wire.format(), &payload) {
-            Ok(ClientMessage::Hello(hello)) if asks_token => return Ok(hello),
-            Ok(ClientMessage::Hello(hello)) if hello.token.is_some() => {
-                explain(wire, bad_message(NO_TOKENS.to_owned())).await?;
-                return Ok(hello);
-            }
-            Ok(ClientMessage::Hello(hello)) if hello.user.is_some() => return Ok(hello),
-            Ok(ClientMessage::Hello(_)) => bad_message("hello: `user` is missing".to_owned()),
-            Ok(_) => {
-                let message = "the first message must be hello".to_owned();
-                explain(wire, bad_message(message)).await?;
-                return Err(End::Close(CloseReason::NoHello));
-            }
-            Err(error) => error,
+            Ok(ClientMessage::Hello(hello)) => match (asks_token, &hello.token, &hello.user) {
+                (true, None, _) if proven.is_none() => {
+                    explain(wire, bad_message(TOKENS_ONLY)).await?;
+                    return Ok(hello);
+                }
+                (false, Some(_), _) => {
+                    explain(wire, bad_message(NO_TOKENS)).await?;
+                    return Ok(hello);
+                }
+                (false, None, None) => bad_message("hello: `user` is missing"),
+                _ => return Ok(hello),
+            },
+            Ok(_) => return other(wire, bad_message("the first message must be hello")).await,
+            Err(error) if error.is_hello => error.into(),
+            Err(error) => return other(wire, error.into()).await,
         };
         explain(wire, refused).await?;
     }
+}
+
+/// Ends it for something else than a `hello`.
+async fn other(wire: &mut Wire, error: ErrorMessage) -> Result<Hello, End> {
+    explain(wire, error).await?;
+    Err(End::Close(CloseReason::NoHello))
 }
 
 /// The next message but Pings, which are answered.
@@ -159,8 +169,8 @@ async fn next_payload(
     }
 }
 
-fn bad_message(message: String) -> DecodeError {
-    DecodeError { code: ErrorCode::BadMessage, message, id: None }
+fn bad_message(message: &str) -> ErrorMessage {
+    refusal(ErrorCode::BadMessage, message.to_owned())
 }
 
 /// A `hello` may say how the session is shown, so that nobody is online for a moment who wants to be invisible.
@@ -170,7 +180,7 @@ fn initial_status(hello: &Hello) -> Option<Status> {
         .then(|| Status { show: show.unwrap_or(Show::Online), text: text.clone() })
 }
 
-async fn explain(wire: &mut Wire, error: DecodeError) -> Result<(), End> {
-    wire.send(encode_gateway(wire.format(), &GatewayMessage::Error(error.into())))?;
+async fn explain(wire: &mut Wire, error: ErrorMessage) -> Result<(), End> {
+    wire.send(encode_gateway(wire.format(), &GatewayMessage::Error(error)))?;
     poll_fn(|cx| wire.poll_flush(cx)).await
 }

@@ -1,5 +1,7 @@
 //! The calls for the app's backend, under `/v1`, with an API key: `Authorization: Bearer <key>`.
 
+use std::error::Error;
+
 use axum::Json;
 use axum::extract::rejection::JsonRejection;
 use axum::extract::{FromRequestParts, Path, State};
@@ -53,11 +55,7 @@ pub(crate) async fn query(
     State(app): State<SharedApp>,
     body: Result<Json<Query>, JsonRejection>,
 ) -> Result<Json<Answer>, Refusal> {
-    let Json(query) = body.map_err(|rejection| Refusal {
-        status: rejection.status(),
-        code: "bad_message",
-        message: format!("expected {{\"users\":[\"id\", …]}}: {}", rejection.body_text()),
-    })?;
+    let Json(query) = body.map_err(|rejection| Refusal::bad_query(&rejection))?;
     if query.users.len() > QUERY_LEN_MAX {
         let message = format!(
             "at most {QUERY_LEN_MAX} users at a time, {} were asked for",
@@ -80,6 +78,15 @@ pub(crate) async fn user(
 ) -> Result<Json<UserState>, Refusal> {
     let mut states = look_up(&app, vec![user.clone()]).await?;
     Ok(Json(states.pop().unwrap_or_else(|| UserState::never_seen(user))))
+}
+
+/// `GET /v1/presence/query`: for the user of this name.
+pub(crate) async fn user_called_query(
+    backend: Backend,
+    app: State<SharedApp>,
+) -> Result<Json<UserState>, Refusal> {
+    let name = UserId::new("query").map_err(|error| Refusal::bad_user(&error.to_string()))?;
+    user(backend, app, NamedUser(name)).await
 }
 
 /// Any call where nobody was given a key to make it. It tells no more than the status does.
@@ -156,9 +163,31 @@ impl Refusal {
         }
     }
 
+    fn bad_query(rejection: &JsonRejection) -> Self {
+        let status = rejection.status();
+        let fault = match rejection {
+            JsonRejection::JsonDataError(error) => cause(error),
+            JsonRejection::JsonSyntaxError(error) => cause(error),
+            JsonRejection::MissingJsonContentType(_) => {
+                "send it with 'Content-Type: application/json'".to_owned()
+            }
+            _ if status == StatusCode::PAYLOAD_TOO_LARGE => {
+                format!("a body is at most {BODY_LEN_MAX} bytes")
+            }
+            _ => "the body did not come whole".to_owned(),
+        };
+        let message = format!("expected {{\"users\":[\"id\", …]}}: {fault}");
+        Self { status, code: "bad_message", message }
+    }
+
     fn bad_user(message: &str) -> Self {
         Self { status: StatusCode::BAD_REQUEST, code: "bad_user_id", message: message.to_owned() }
     }
+}
+
+/// What was wrong with the body, without the library's word of what it was about to do.
+fn cause(error: &impl Error) -> String {
+    error.source().map_or_else(|| error.to_string(), ToString::to_string)
 }
 
 impl IntoResponse for Refusal {

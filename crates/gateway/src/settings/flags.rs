@@ -170,10 +170,8 @@ pub(super) struct Flags {
     #[arg(hide_default_value = true, hide_possible_values = true)]
     pub(super) allow_insecure: bool,
 
-    /// Turn sockets away beyond this many; each costs about 15 KB, most of it in the kernel
-    #[arg(long, value_name = "COUNT", help_heading = "Limits")]
-    #[arg(default_value = "100000", value_parser = clap::value_parser!(u32).range(1..=10_000_000))]
-    pub(super) max_connections: u32,
+    #[command(flatten)]
+    pub(super) admission: AdmissionFlags,
 
     /// Let a session watch at most this many users
     #[arg(long, value_name = "COUNT", help_heading = "Limits")]
@@ -199,9 +197,6 @@ pub(super) struct Flags {
     #[arg(long, value_name = "DURATION", help_heading = "Limits")]
     #[arg(default_value = "10s", value_parser = values::positive_duration)]
     pub(super) write_timeout: Duration,
-
-    #[command(flatten)]
-    pub(super) admission: AdmissionFlags,
 
     /// Take this long to move clients elsewhere on SIGTERM
     #[arg(long, value_name = "DURATION", help_heading = "Operation")]

@@ -26,12 +26,13 @@ pub(super) fn resolve(flags: Flags) -> Result<Settings, String> {
     check_times(&flags)?;
     check_reach(&flags, &auth)?;
     let tls = pair(("tls_cert_file", &flags.tls_cert_file), ("tls_key_file", &flags.tls_key_file))?;
+    let max_connections = flags.admission.max_connections;
     let admission = Admission::resolve(flags.admission)?;
     let watch_policy = watching::policy(&flags.watching, &auth)?;
     Ok(Settings {
         listen: flags.listen,
         tls: tls.map(|(cert, key)| CertificateFiles { cert, key }),
-        max_connections: flags.max_connections,
+        max_connections,
         store,
         redis_tls,
         prefix: flags.prefix,

@@ -145,6 +145,54 @@ fn several_api_keys_have_commas_between_them() {
     assert_eq!(keys, ["the first key of 2", "the second key of 2"]);
 }
 
+/// A setting as both tell of it: its group, its flag, its variable, and its default where that is a value.
+type Row = (String, String, String, Option<String>);
+
+fn rows_of_help() -> Vec<Row> {
+    let command = super::flags::command();
+    let rows = command.get_arguments().map(|arg| {
+        let default = arg.get_default_values().first();
+        (
+            arg.get_help_heading().expect("a group").to_owned(),
+            format!("--{}", arg.get_long().expect("a long flag")),
+            format!("PRESENCE_{}", arg.get_id().as_str().to_uppercase()),
+            default.map(|value| value.to_str().expect("UTF-8").to_owned()),
+        )
+    });
+    rows.collect()
+}
+
+fn rows_of_readme() -> Vec<Row> {
+    const README: &str = include_str!("../../../../README.md");
+    let (_, section) = README.split_once("\n## Settings\n").expect("it has the settings");
+    let (_, table) = section.split_once("\n| --- |").expect("they are a table");
+    let mut group = String::new();
+    let mut rows = Vec::new();
+    for line in table.lines().skip(1).take_while(|line| line.starts_with('|')) {
+        let cells: Vec<&str> = line.split('|').map(str::trim).collect();
+        let code = |at: usize| cells[at].strip_prefix('`')?.strip_suffix('`').map(str::to_owned);
+        match (code(1), code(2)) {
+            (Some(flag), Some(variable)) => rows.push((group.clone(), flag, variable, code(3))),
+            _ => cells[1].trim_matches('*').clone_into(&mut group),
+        }
+    }
+    rows
+}
+
+#[test]
+fn the_readme_tells_of_the_same_settings_in_the_same_groups_and_order_as_the_help() {
+    let (help, mut readme) = (rows_of_help(), rows_of_readme());
+    for (at, setting) in help.iter().enumerate() {
+        let told = readme.get_mut(at).unwrap_or_else(|| panic!("{setting:?} is missing"));
+        // What is no value is told in words.
+        if setting.3.is_none() {
+            told.3 = None;
+        }
+        assert_eq!(told, setting);
+    }
+    assert_eq!(readme.len(), help.len());
+}
+
 #[test]
 fn help_explains_every_setting_and_works_in_a_broken_environment() {
     let Err(SettingsError::Asked(help)) = load(&["--help"], &[("PRESENCE_TTL", "x")], "?") else {

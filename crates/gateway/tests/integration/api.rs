@@ -112,7 +112,9 @@ async fn the_backend_is_answered_in_the_order_asked(kind: Kind) {
 async fn the_backend_may_ask_for_one_user_whatever_the_name(kind: Kind) {
     let house = House::new(kind, SLOW).await;
     let mut http = Http::connect(house.here()).await;
-    for (path, name) in [("b", "b"), ("%D0%B0%D0%BD%D0%B0%2F1%20%3F", "ана/1 ?")] {
+    for (path, name) in
+        [("b", "b"), ("query", "query"), ("%D0%B0%D0%BD%D0%B0%2F1%20%3F", "ана/1 ?")]
+    {
         let mut watcher = Client::join(house.here(), Format::Json, "a").await;
         watcher.watch([name]).await;
         let _session = Client::join(house.there(), Format::MsgPack, name).await;
@@ -131,20 +133,28 @@ async fn a_bad_body_is_refused_with_what_would_be_right() {
     let mut http = Http::connect(gateway.here()).await;
     let too_many = json!({ "users": vec!["b"; 10_001] }).to_string();
     let long = json!({ "users": ["b", "x".repeat(129)] }).to_string();
-    for (body, status, code) in [
-        ("", 400, "bad_message"),
-        ("{", 400, "bad_message"),
-        (r#"["b"]"#, 422, "bad_message"),
-        (r#"{"users":"b"}"#, 422, "bad_message"),
-        (r#"{"users":[7]}"#, 422, "bad_message"),
-        (r#"{"users":["b",""]}"#, 400, "bad_user_id"),
-        (&long, 400, "bad_user_id"),
-        (&too_many, 400, "too_many_watches"),
+    let large = json!({ "users": ["x".repeat(2 << 20)] }).to_string();
+    for (body, status, code, fault) in [
+        ("", 400, "bad_message", "EOF while parsing a value"),
+        ("{", 400, "bad_message", "EOF while parsing an object"),
+        (r#"["b"]"#, 422, "bad_message", "[0]: invalid type: string"),
+        (r#"{"users":"b"}"#, 422, "bad_message", "users: invalid type: string"),
+        (r#"{"users":[7]}"#, 422, "bad_message", "users[0]: invalid type: integer `7`"),
+        (r#"{"users":["b",""]}"#, 400, "bad_user_id", "users[1]: "),
+        (&long, 400, "bad_user_id", "users[1]: "),
+        (&too_many, 400, "too_many_watches", "at most 10000 users"),
+        (&large, 413, "bad_message", "a body is at most 2097152 bytes"),
     ] {
-        let answer = http.query(body).await;
+        // One that is too large is not read to its end, and the connection closes.
+        let answer = Http::connect(gateway.here()).await.query(body).await;
         let clipped = &body[..body.len().min(40)];
         assert_eq!(answer.status, status, "{clipped}: {answer:?}");
-        assert_eq!(json_of(&answer)["error"]["code"], code, "{clipped}: {answer:?}");
+        let error = &json_of(&answer)["error"];
+        assert_eq!(error["code"], code, "{clipped}: {answer:?}");
+        let message = error["message"].as_str().expect("a sentence");
+        let what = message.strip_prefix("expected {\"users\":[\"id\", …]}: ");
+        assert_eq!(what.is_some(), code == "bad_message", "{message}");
+        assert!(what.unwrap_or(message).starts_with(fault), "{message}");
     }
     let answer = http.get_with_key(&format!("/v1/presence/{}", "x".repeat(129))).await;
     assert_eq!(answer.status, 400, "{answer:?}");
@@ -152,4 +162,25 @@ async fn a_bad_body_is_refused_with_what_would_be_right() {
     let key = format!("authorization: Bearer {}", crate::house::API_KEY);
     let answer = http.send("POST /v1/presence/query", &[key], r#"{"users":["b"]}"#).await;
     assert_eq!(answer.status, 415, "{answer:?}");
+    assert!(answer.body.contains("'Content-Type: application/json'"), "{answer:?}");
+}
+
+#[tokio::test]
+async fn what_is_no_call_is_refused_as_json() {
+    let gateway = gateway(&[OPEN]).await;
+    let mut http = Http::connect(gateway.here()).await;
+    for path in ["/v1", "/v1/", "/v1/presence", "/v1/presence/", "/v1/presence/b/c", "/v1/users/b"]
+    {
+        let answer = http.get_with_key(path).await;
+        let code = json_of(&answer)["error"]["code"].clone();
+        assert_eq!((answer.status, code), (404, json!("no_such_call")), "{path}");
+    }
+    for (call, allow) in
+        [("POST /v1/presence/b", "get,head"), ("DELETE /v1/presence/query", "get,head,post")]
+    {
+        let answer = http.send(call, &[], "").await;
+        let code = json_of(&answer)["error"]["code"].clone();
+        assert_eq!((answer.status, code), (405, json!("wrong_method")), "{call}");
+        assert!(answer.head.contains(&format!("allow: {allow}\r\n")), "{answer:?}");
+    }
 }

@@ -119,8 +119,21 @@ async fn who_says_no_hello_in_time_is_closed_with_4001() {
 #[tokio::test]
 async fn who_says_something_else_first_is_told_why_and_closed_with_4001() {
     let gateway = gateway(&[OPEN]).await;
-    let mut client = Client::dial(gateway.here(), Format::Json).await;
-    client.send_text(r#"{"type":"watch","users":["b"]}"#);
+    for (first, code) in [
+        (r#"{"type":"watch","users":["b"]}"#, ErrorCode::BadMessage),
+        (r#"{"type":"watch","users":5}"#, ErrorCode::BadMessage),
+        (r#"{"type":"hallo"}"#, ErrorCode::UnknownType),
+        ("{}", ErrorCode::BadMessage),
+        ("hello", ErrorCode::BadMessage),
+        ("", ErrorCode::BadMessage),
+    ] {
+        let mut client = Client::dial(gateway.here(), Format::Json).await;
+        client.send_text(first);
+        client.expect_error(code).await;
+        client.expect_close(4001).await;
+    }
+    let mut client = Client::dial(gateway.here(), Format::MsgPack).await;
+    client.send_raw(Message::binary(&b"zzz"[..]));
     client.expect_error(ErrorCode::BadMessage).await;
     client.expect_close(4001).await;
 }
@@ -133,8 +146,7 @@ async fn who_says_hello_badly_is_told_why_and_may_say_it_again() {
         (r#"{"type":"hello","user":""}"#, ErrorCode::BadUserId),
         (r#"{"type":"hello","user":"a","device":"iPhone"}"#, ErrorCode::BadMessage),
         (r#"{"type":"hello"}"#, ErrorCode::BadMessage),
-        (r#"{"type":"hallo"}"#, ErrorCode::UnknownType),
-        ("hello", ErrorCode::BadMessage),
+        (r#"{"type":"hello","user":"a""#, ErrorCode::BadMessage),
     ] {
         client.send_text(first);
         client.expect_error(code).await;
@@ -145,14 +157,7 @@ async fn who_says_hello_badly_is_told_why_and_may_say_it_again() {
 #[tokio::test]
 async fn a_token_that_is_not_valid_is_closed_with_4002() {
     let gateway = gateway(&[JWT_FLAG]).await;
-    let name_only = Hello { user: Some(user("b")), ..Hello::default() };
-    for bad in [
-        hello(forged_token("b")),
-        hello("no token".to_owned()),
-        hello(token("")),
-        name_only,
-        Hello::default(),
-    ] {
+    for bad in [hello(forged_token("b")), hello("no token".to_owned()), hello(token(""))] {
         let mut client = Client::dial(gateway.here(), Format::Json).await;
         client.send(&ClientMessage::Hello(bad));
         let sentence = client.expect_close(4002).await;
@@ -162,6 +167,18 @@ async fn a_token_that_is_not_valid_is_closed_with_4002() {
     assert_eq!(client.hello_with(hello(token("b"))).await.user, user("b"));
     client.send(&ClientMessage::Hello(hello(forged_token("b"))));
     client.expect_close(4002).await;
+}
+
+#[tokio::test]
+async fn no_token_where_one_is_asked_for_is_closed_with_4002_and_told_why() {
+    let gateway = gateway(&[JWT_FLAG]).await;
+    for without in [Hello { user: Some(user("b")), ..Hello::default() }, Hello::default()] {
+        let mut client = Client::dial(gateway.here(), Format::MsgPack).await;
+        client.send(&ClientMessage::Hello(without));
+        let error = client.expect_error(ErrorCode::BadMessage).await;
+        assert!(error.message.contains("`token` is missing"), "{error:?}");
+        client.expect_close(4002).await;
+    }
 }
 
 #[tokio::test]

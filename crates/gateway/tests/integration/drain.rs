@@ -4,7 +4,7 @@
 use std::time::Duration;
 
 use presence_protocol::{ClientMessage, Format, GatewayMessage, Hello};
-use presence_testkit::RedisServer;
+use presence_testkit::{RedisServer, eventually};
 use tokio::time::Instant;
 
 use crate::client::{Client, PATIENCE, user};
@@ -101,6 +101,9 @@ async fn the_end_of_the_drain_time_ends_the_process_whatever_waits() {
     leaving.signal("TERM").await;
     assert_eq!(leaving.exit_within(Duration::from_secs(1) + AT_ONCE).await.code(), Some(0));
     assert!(before.elapsed() >= Duration::from_millis(500), "{:?}", before.elapsed());
+    let over = async || leaving.log().into_iter().find(|line| line.contains("drain time is over"));
+    let told = eventually("its last line", PATIENCE, over).await;
+    assert!(told.contains("nobody is left"), "the only client is gone: {told}");
 }
 
 #[tokio::test]

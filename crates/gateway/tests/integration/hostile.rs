@@ -122,7 +122,7 @@ async fn a_flood_of_tiny_frames_is_cut_off() {
 #[tokio::test]
 async fn who_floods_before_saying_who_it_is_is_closed_at_once() {
     let peace = Peace::new(&["--message-rate=50"]).await;
-    for flood in [Message::Ping(Bytes::new()), Message::text("{}")] {
+    for flood in [Message::Ping(Bytes::new()), Message::text(r#"{"type":"hello"}"#)] {
         let mut stranger = Client::dial(peace.gateway.addr, Format::Json).await;
         for _ in 0..1_000 {
             stranger.send_raw(flood.clone());

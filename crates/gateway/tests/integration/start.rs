@@ -2,10 +2,14 @@
 
 use std::io::Write;
 use std::net::{Ipv4Addr, TcpListener};
+use std::process::Stdio;
 use std::time::{Duration, Instant};
 
 use serde_json::Value;
+use tokio::io::{AsyncBufReadExt, BufReader};
+use tokio::time::timeout;
 
+use crate::client::PATIENCE;
 use crate::house::SLOW;
 use crate::process::{Process, command, output_of};
 
@@ -90,18 +94,51 @@ async fn an_address_that_is_taken_is_said_in_one_line() {
 }
 
 #[tokio::test]
-async fn the_settings_are_told_in_lines_that_can_be_read() {
+async fn the_settings_are_told_as_one_object() {
     let process = Process::alone(SLOW, &["--last-seen=30d"]).await;
-    let lines = process.said.iter().filter(|line| line.contains("started with"));
-    let messages = lines.map(|line| {
-        let line: Value = serde_json::from_str(line).expect("JSON");
-        line["message"].as_str().expect("a message").to_owned()
-    });
-    let messages: Vec<String> = messages.collect();
-    assert!(messages.len() > 1, "{messages:#?}");
-    assert!(messages.iter().all(|message| message.len() <= 120), "{messages:#?}");
-    let told = messages.join(" ");
-    for setting in ["last_seen=\"30d\"", "revocation_kept=\"1d\"", "address_header", "gateway="] {
-        assert!(told.contains(setting), "no {setting} in {messages:#?}");
+    let lines = process.said.iter().map(|line| serde_json::from_str(line).expect("JSON"));
+    let lines: Vec<Value> = lines.filter(|line: &Value| line["settings"].is_object()).collect();
+    let [line] = lines.as_slice() else { panic!("one line, not {lines:#?}") };
+    for (field, value) in [("message", "started"), ("level", "INFO")] {
+        assert_eq!(line[field], value, "{line:#}");
     }
+    let timestamp = line["timestamp"].as_str().expect("a time");
+    assert_eq!((timestamp.len(), timestamp.chars().last()), (27, Some('Z')), "{timestamp}");
+    let settings = &line["settings"];
+    for (setting, value) in [("last_seen", "30d"), ("revocation_kept", "1d"), ("heartbeat", "20s")]
+    {
+        assert_eq!(settings[setting], value, "{settings:#}");
+    }
+    assert!(settings["address_header"].is_string() && settings["gateway"].is_string());
+}
+
+#[tokio::test]
+async fn who_wants_only_warnings_is_not_told_the_settings() {
+    let process = Process::alone(SLOW, &["--log=info,presence_gateway::logs=warn"]).await;
+    assert!(
+        process.said.iter().all(|line| !line.contains("revocation_kept")),
+        "{:?}",
+        process.said
+    );
+}
+
+#[tokio::test]
+async fn for_eyes_the_settings_are_told_in_lines_that_can_be_read() {
+    let mut process = command(["--dev", "--listen=127.0.0.1:0", "--log-format=human"]);
+    let mut child = process.stderr(Stdio::piped()).spawn().expect("it starts");
+    let mut lines = BufReader::new(child.stderr.take().expect("it is piped")).lines();
+    let mut said = Vec::new();
+    let told = timeout(PATIENCE, async {
+        while said.last().is_none_or(|line: &String| !line.contains("demo page: http://")) {
+            said.push(lines.next_line().await.expect("a line").expect("it says where the page is"));
+        }
+    });
+    told.await.unwrap_or_else(|_| panic!("no demo page in {said:#?}"));
+    let settings: Vec<_> = said.iter().filter(|line| line.contains("started with")).collect();
+    assert!(settings.len() > 1 && settings.iter().all(|line| line.len() <= 200), "{said:#?}");
+    let settings = settings.into_iter().cloned().collect::<String>();
+    for setting in ["last_seen=\"30d\"", "revocation_kept=\"1d\"", "address_header", "gateway="] {
+        assert!(settings.contains(setting), "no {setting} in {settings}");
+    }
+    child.kill().await.expect("it ends");
 }

@@ -6,6 +6,7 @@
 use std::borrow::Cow;
 use std::fmt;
 
+use rmp_serde::decode::Error as MsgPackError;
 use serde::Deserialize;
 use serde::de::{DeserializeSeed, Deserializer, Error, IgnoredAny, MapAccess, SeqAccess, Visitor};
 
@@ -61,10 +62,16 @@ fn parse_msgpack<'de>(frame: &'de [u8], map: &mut Map<'de>) -> Result<(), String
     }
     let mut from = rmp_serde::Deserializer::from_read_ref(frame);
     let read = MessageMap(map).deserialize(&mut from);
-    read.map_err(|error| format!("not valid MessagePack: {error}"))?;
+    read.map_err(|error| match error {
+        // Of a frame that is whole in memory nothing else can fail to be read.
+        MsgPackError::InvalidMarkerRead(_) | MsgPackError::InvalidDataRead(_) => {
+            "not valid MessagePack: it ends too early".to_owned()
+        }
+        error => format!("not valid MessagePack: {error}"),
+    })?;
     // The reader does not tell where it stands, but only at the end does the next marker fail.
     match u8::deserialize(&mut from) {
-        Err(rmp_serde::decode::Error::InvalidMarkerRead(_)) => Ok(()),
+        Err(MsgPackError::InvalidMarkerRead(_)) => Ok(()),
         _ => Err("not valid MessagePack: bytes follow after the message".to_owned()),
     }
 }

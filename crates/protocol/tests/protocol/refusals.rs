@@ -2,7 +2,7 @@
 
 use presence_protocol::{
     ClientMessage, DECODE_MESSAGE_LEN_MAX, DecodeError, Format, NESTING_MAX, RequestId,
-    decode_client, decode_gateway,
+    decode_client, decode_gateway, encode_client,
 };
 
 fn refusal(json: &str) -> DecodeError {
@@ -54,6 +54,32 @@ fn a_refusal_says_which_field_was_wrong_and_what_would_be_right() {
     ];
     for (frame, sentence) in table {
         assert_eq!(refusal(frame).message, sentence);
+    }
+}
+
+#[test]
+fn a_frame_that_ends_too_early_is_refused_in_words_for_people() {
+    let message =
+        ClientMessage::Watch { users: Vec::new(), id: RequestId::text("x").ok(), grant: None };
+    let whole = encode_client(Format::MsgPack, &message);
+    for len in 1..whole.len() {
+        let refusal = decode_client(Format::MsgPack, &whole[..len]).unwrap_err();
+        assert_eq!(refusal.message, "not valid MessagePack: it ends too early", "{len} bytes");
+    }
+}
+
+#[test]
+fn a_refused_hello_is_known_as_one() {
+    for (frame, is_hello) in [
+        (r#"{"type":"hello","device":"iOS"}"#, true),
+        (r#"{"user":5,"type":"hello"}"#, true),
+        (r#"{"type":"hello","user":"#, true),
+        (r#"{"type":"watch","users":5}"#, false),
+        (r#"{"type":"hallo"}"#, false),
+        (r#"{"hello":true}"#, false),
+        (r#""hello""#, false),
+    ] {
+        assert_eq!(refusal(frame).is_hello, is_hello, "{frame}");
     }
 }
 

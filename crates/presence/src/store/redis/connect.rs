@@ -81,12 +81,17 @@ impl Target {
 
     /// Why it cannot be used, in words. Where one side speaks TLS and the other does not, neither says so.
     pub(super) fn explain(&self, error: &Error) -> OpenError {
-        OpenError::from_fred(&self.name(), self.is_encrypted(), error)
+        OpenError::from_fred(self, error)
     }
 
     /// Whether it asks for TLS.
     pub(super) fn is_encrypted(&self) -> bool {
         self.config.tls.is_some()
+    }
+
+    /// Whether it asks for a cluster.
+    pub(super) fn is_clustered(&self) -> bool {
+        self.config.server.is_clustered()
     }
 
     /// Host and port, for messages.
@@ -99,7 +104,7 @@ impl Target {
 
     /// The database whose events are heard. A cluster has only one.
     pub(super) fn database(&self) -> u8 {
-        if self.config.server.is_clustered() { 0 } else { self.config.database.unwrap_or(0) }
+        if self.is_clustered() { 0 } else { self.config.database.unwrap_or(0) }
     }
 
     pub(super) fn mode(&self, client: &Client) -> Mode {

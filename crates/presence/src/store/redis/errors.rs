@@ -2,6 +2,7 @@
 
 use fred::error::{Error, ErrorKind};
 
+use super::connect::Target;
 use super::permissions::advice;
 use crate::store::StoreError;
 
@@ -148,27 +149,31 @@ fn silence_advice(encrypted: bool, error: &Error) -> Option<&'static str> {
     }
 }
 
+/// What may be right, where a name was not found: a cluster's node tells its address as others see it, and one that never
+/// met another has none to tell.
+fn name_advice(target: &Target, error: &Error) -> Option<&'static str> {
+    let unknown = target.is_clustered() && error.details().contains("lookup address");
+    unknown.then_some("in a cluster, each node must know its own: see cluster-announce-ip")
+}
+
 impl OpenError {
-    pub(super) fn from_fred(server: &str, encrypted: bool, error: &Error) -> Self {
+    pub(super) fn from_fred(target: &Target, error: &Error) -> Self {
         if let Some(advice) = certificate_advice(error) {
-            return Self::Refused { server: server.to_owned(), reason: advice.to_owned() };
+            return Self::Refused { server: target.name(), reason: advice.to_owned() };
         }
-        match (StoreError::from(error), silence_advice(encrypted, error)) {
+        let silence = || silence_advice(target.is_encrypted(), error);
+        let advice = name_advice(target, error).or_else(silence);
+        match (StoreError::from(error), advice) {
             (StoreError::Unreachable(reason), Some(advice)) => {
-                Self::from_store(server, StoreError::Unreachable(format!("{reason}; {advice}")))
+                Self::Unreachable { server: target.name(), reason: format!("{reason}; {advice}") }
             }
-            (error, _) => Self::from_store(server, error),
+            (error, _) => Self::from_store(&target.name(), error),
         }
     }
 
     pub(super) fn from_store(server: &str, error: StoreError) -> Self {
         let server = server.to_owned();
         match error {
-            // A cluster's node tells its address as others see it; one that never met another has none to tell.
-            StoreError::Unreachable(reason) if reason.contains("lookup address") => {
-                let advice = "in a cluster, each node must know its own: see cluster-announce-ip";
-                Self::Unreachable { server, reason: format!("{reason}; {advice}") }
-            }
             StoreError::Unreachable(reason) => Self::Unreachable { server, reason },
             StoreError::Refused(reason) if reason.contains("cluster support disabled") => {
                 let advice = "it is no part of a cluster: let the URL start with redis://, or rediss:// for TLS";
@@ -185,6 +190,7 @@ impl OpenError {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::store::redis::TlsFiles;
 
     fn kind(kind: ErrorKind, details: &'static str) -> &'static str {
         match StoreError::from(&Error::new(kind, details)) {
@@ -223,6 +229,20 @@ mod tests {
             ("nonsense", ErrorKind::Parse, "Invalid integer string."),
         ] {
             assert_eq!(kind(error_kind, details), expected, "{details}");
+        }
+    }
+    #[test]
+    fn of_addresses_that_a_cluster_tells_only_the_users_of_one_are_told() {
+        let unknown = Error::new(ErrorKind::IO, "failed to lookup address information");
+        for (url, advised) in [
+            ("redis://nowhere:6379", false),
+            ("redis-sentinel://nowhere:26379?sentinelServiceName=main", false),
+            ("redis-cluster://nowhere:6379", true),
+        ] {
+            let target = Target::parse(url, &TlsFiles::default()).expect("a URL");
+            let said = OpenError::from_fred(&target, &unknown).to_string();
+            assert!(said.contains("lookup address"), "{said}");
+            assert_eq!(said.contains("cluster-announce-ip"), advised, "{said}");
         }
     }
 }

@@ -21,7 +21,7 @@ impl Orders {
     pub(super) fn new(options: &RedisOptions) -> Self {
         Self {
             record: Script::from_lua(include_str!("lua/record_orders.lua")),
-            read: Script::from_lua(include_str!("lua/orders.lua")),
+            read: Script::from_lua(include_str!("lua/read_orders.lua")),
             key: format!("{}:orders", options.prefix),
             kept_s: options.config.orders_kept.as_secs(),
         }
