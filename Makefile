@@ -5,7 +5,7 @@ CARGO ?= cargo
 ARGS ?=
 
 .DEFAULT_GOAL := help
-.PHONY: help run test bench fuzz leak browser autobahn audit setup lint cargo-test client-test browser-test
+.PHONY: help run test bench figures fuzz leak browser autobahn audit setup lint cargo-test client-test browser-test
 
 help: ## List the commands
 	@grep -hE '^[a-z]+:.*## ' $(MAKEFILE_LIST) | awk -F ':.*## ' '{ printf "make %-8s %s\n", $$1, $$2 }'
@@ -19,6 +19,10 @@ test: setup lint cargo-test client-test browser-test ## Check the format, the li
 bench: ## Measure the codec and the engine's own work
 	$(CARGO) bench --locked --package presence-protocol --bench codec -- $(ARGS)
 	$(CARGO) bench --locked --package presence --bench engine -- $(ARGS)
+
+figures: ## Measure what docs/benchmarks.md sets beside its targets, as in: make figures ARGS=push
+	$(CARGO) build --release --locked --bins
+	@scripts/figures $(ARGS)
 
 # How many inputs each property is tried with. Without CASES, cargo test tries 256.
 fuzz: CASES ?= 20000
