@@ -2,7 +2,6 @@
 //! machine that can carry it. Checked before anything is opened.
 
 use std::net::SocketAddr;
-use std::path::PathBuf;
 use std::time::Duration;
 
 use anyhow::{Context, Result, bail, ensure};
@@ -34,8 +33,6 @@ pub(crate) struct Plan {
     /// Processes of other hosts, that find this one at `listen`.
     pub(crate) remote_workers: u32,
     pub(crate) listen: SocketAddr,
-    pub(crate) json: Option<PathBuf>,
-    pub(crate) html: Option<PathBuf>,
     /// The servers to look at.
     pub(crate) targets: Targets,
 }
@@ -78,8 +75,6 @@ impl Plan {
             workers,
             remote_workers,
             listen: args.listen.unwrap_or_else(|| SocketAddr::from(([127, 0, 0, 1], 0))),
-            json: args.json.clone(),
-            html: args.html.clone(),
             targets: args.targets.clone(),
         })
     }

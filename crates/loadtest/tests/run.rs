@@ -232,6 +232,43 @@ fn a_gateway_that_never_tells_of_a_silent_death_is_found_out() {
     }
 }
 
+/// Who was gone for long comes back online as if nothing had been.
+#[test]
+fn a_gateway_that_never_tells_who_left_is_found_out_when_they_are_back() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let scenario = folder.path().join("absent.toml");
+    let text = r#"
+        users = 4
+        contacts = { model = "fixed", count = 3 }
+        [[phases]]
+        kind = "ramp"
+        rate = "100/s"
+        [[phases]]
+        kind = "hold"
+        duration = "3s"
+        [[phases]]
+        kind = "sign_out"
+        rate = "1/s"
+        gap = "3s..3500ms"
+        duration = "1s"
+        [[phases]]
+        kind = "hold"
+        duration = "4s"
+    "#;
+    fs::write(&scenario, text).expect("it is written");
+    let file = folder.path().join("report.json");
+    let url = format!("ws://{}/ws", liar::start_without_offline());
+    let args = [&scenario.display().to_string(), "--workers=1", "--json"];
+    let output = loadtest_of(&url, &args).arg(&file).output().expect("it runs");
+    let said = said(&output);
+    assert_eq!(output.status.code(), Some(1), "{said}");
+    let report = report(&file);
+    for fault in ["offline_untold", "lost_changes"] {
+        assert_eq!(report["counts"][fault], 3, "{fault}: {said}");
+    }
+    assert!(said.contains("2 promises were broken"), "{said}");
+}
+
 #[test]
 fn a_worker_of_another_host_has_a_ledger_and_contacts_of_its_own() {
     let gateway = Gateway::start();
@@ -312,23 +349,66 @@ fn a_port_where_nobody_listens_is_told_at_once() {
 }
 
 #[test]
-fn ctrl_c_ends_the_run_and_its_workers_with_the_report_so_far() {
+fn ctrl_c_and_sigterm_end_the_run_and_its_workers_with_the_report_so_far() {
+    for told in ["-INT", "-TERM"] {
+        let gateway = Gateway::start();
+        let folder = tempfile::tempdir().expect("a folder");
+        let file = folder.path().join("report.json");
+        let run = long_run(&gateway, &format!("--json={}", file.display()));
+        let workers = workers_of(&run);
+        signal(run.id(), told);
+        let output = run.wait_with_output().expect("it ends");
+        let said = said(&output);
+        assert!(output.status.success(), "{told}: {said}");
+        let report = report(&file);
+        assert_eq!(report["ending"], "interrupted", "{said}");
+        assert_eq!(report["counts"]["connected"], 40, "{said}");
+        for pid in workers {
+            let is_gone = || !Path::new(&format!("/proc/{pid}/exe")).exists();
+            wait_until("the worker has ended", is_gone);
+        }
+    }
+}
+
+#[test]
+fn a_run_that_is_stopped_before_all_came_up_is_no_success() {
     let gateway = Gateway::start();
-    let folder = tempfile::tempdir().expect("a folder");
-    let file = folder.path().join("report.json");
-    let run = long_run(&gateway, &format!("--json={}", file.display()));
-    let workers = workers_of(&run);
+    let slow = ["--connections=1000", "--rate=10/s", "--watch=5", "--workers=1"];
+    let run = loadtest(&gateway, &slow).spawn().expect("it runs");
+    wait_until("some are connected", || gateway.connections() >= 5);
     signal(run.id(), "-INT");
     let output = run.wait_with_output().expect("it ends");
     let said = said(&output);
-    assert!(output.status.success(), "{said}");
-    let report = report(&file);
-    assert_eq!(report["ending"], "interrupted", "{said}");
-    assert_eq!(report["counts"]["connected"], 40, "{said}");
-    for pid in workers {
-        let is_gone = || !Path::new(&format!("/proc/{pid}/exe")).exists();
-        wait_until("the worker has ended", is_gone);
+    assert_eq!(output.status.code(), Some(1), "{said}");
+    assert!(said.contains("but the run was stopped before every connection came up."), "{said}");
+}
+
+#[test]
+fn a_report_that_cannot_be_written_is_told_before_anything_is_begun() {
+    for flag in ["--json", "--html"] {
+        let gateway = Gateway::start();
+        let file = format!("{flag}=/nowhere/report");
+        let output = loadtest(&gateway, &["--duration=10m", &file]).output().expect("it runs");
+        let said = said(&output);
+        assert_eq!(output.status.code(), Some(2), "{said}");
+        assert!(said.contains(flag) && said.contains("/nowhere/report"), "{said}");
+        assert_eq!(gateway.connections(), 0, "{said}");
     }
+}
+
+#[test]
+fn a_report_that_cannot_be_written_in_the_end_leaves_the_page() {
+    let gateway = Gateway::start();
+    let folder = tempfile::tempdir().expect("a folder");
+    let page = folder.path().join("page.html");
+    let html = format!("--html={}", page.display());
+    let users = ["--connections=10", "--rate=100/s", "--watch=5", "--duration=1s"];
+    let args = [&users[..], &["--json=/dev/full", &html]].concat();
+    let output = loadtest(&gateway, &args).output().expect("it runs");
+    let said = said(&output);
+    assert_eq!(output.status.code(), Some(2), "{said}");
+    assert!(said.contains("/dev/full"), "{said}");
+    assert!(fs::read_to_string(page).expect("a page").contains("Every promise was kept"));
 }
 
 #[test]

@@ -123,10 +123,11 @@ impl Worker {
             return;
         }
         connection.stage = Stage::Live;
+        connection.listens_us = now_us;
         let hello_us = connection.hello_us;
         let is_in_time = now_us + CLOSE_US < alive_us + self.rules.ttl_us;
         let since = if is_in_time { hello_us } else { now_us };
-        self.note(index, Truth::Online { since, welcome_after_ms: 0 });
+        self.note(index, Truth::Online { since, welcome_after_ms: 0, after_offline: false });
         self.count(Count::Thawed);
         if let Err(failure) = self.send(index, Kind::Ping, b"thawed") {
             self.lose(index, &failure);
@@ -216,18 +217,21 @@ impl Worker {
                 continue;
             }
             let views: Vec<(u32, bool)> = self.connections[index].views.iter().collect();
-            let watched_us = self.connections[index].watched_us;
+            let listens_us = self.connections[index].listens_us;
             for (user, is_seen_online) in views {
                 let truth = self.truth_of(user);
                 self.count(Count::Views);
                 self.measures.add(Count::ViewsOnline, u64::from(is_seen_online));
                 let is_lost = match self.rules.due(truth, now_us) {
-                    Due::Online => !is_seen_online && is_settled(watched_us, now_us),
+                    Due::Online => !is_seen_online && is_settled(listens_us, now_us),
                     Due::Offline => is_seen_online,
                     Due::Either => false,
                 };
                 if is_lost {
                     self.count(Count::LostChanges);
+                    if is_seen_online && truth != Truth::Never {
+                        self.count(Count::OfflineUntold);
+                    }
                     if matches!(truth, Truth::Silent { .. }) {
                         self.count(Count::SilentUntold);
                     }
