@@ -151,6 +151,7 @@ impl Run<'_> {
             }
             Event::News(worker, News::Failed { why }) => {
                 self.progress.say(&format!("worker {}: {why}", worker + 1));
+                self.merge.lose(worker);
                 Some(Ending::WorkerLost)
             }
             Event::Lost(worker) => {

@@ -168,10 +168,11 @@ pub(crate) struct Brief {
 #[derive(Debug, Deserialize, Serialize)]
 pub(crate) struct Footprint {
     pub(crate) rss_before: u64,
-    /// Where the most connections were open, as far as it was looked at (each second).
+    /// The most there was at any time, as far as it was looked at (each second).
     pub(crate) rss_peak: u64,
     pub(crate) rss_after: u64,
-    /// The growth to the peak shared by the connections open then; none when there were none.
+    /// The growth until the most connections were open, shared by them, which may be before the peak;
+    /// none when there were none.
     pub(crate) bytes_per_connection: Option<i64>,
     pub(crate) cpu_secs: f64,
 }

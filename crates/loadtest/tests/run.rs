@@ -140,6 +140,10 @@ fn a_run_with_every_kind_of_phase_adds_up_and_finds_no_fault() {
         assert!(count(act) > 0, "{act}: {said}");
     }
     assert_eq!(count("fell_silent"), 6);
+    let closes = |code: &str| report["closes"][code].as_u64().unwrap_or_default();
+    assert_eq!(closes("1000 bye"), count("signed_out"), "{said}");
+    assert_eq!(closes("4004 no_heartbeat"), count("frozen_out"), "{said}");
+
     assert_eq!(count("froze"), count("thawed") + count("frozen_out"));
     let ended = ["closed_on_purpose", "signed_out", "fell_silent", "frozen_out"];
     let ended: u64 = ended.iter().map(|name| count(name)).sum();
@@ -184,6 +188,38 @@ fn popular_users_browsers_and_several_devices_are_no_fault() {
     assert_eq!(report["counts"]["planned"], 120);
     assert!(report["counts"]["pongs_sent"].as_u64() > Some(0), "{said}");
     assert_eq!(report["counts"]["lost_changes"], 0, "{said}");
+}
+
+/// Where heartbeats are the gateway's own Pings, those of connections that thawed are all there are.
+#[test]
+fn the_ping_of_a_connection_that_thawed_is_counted() {
+    let gateway = Gateway::start();
+    let folder = tempfile::tempdir().expect("a folder");
+    let file = folder.path().join("frozen.toml");
+    let scenario = r#"
+        users = 10
+        heartbeat = { kind = "pong" }
+        contacts = { model = "none" }
+        [[phases]]
+        kind = "ramp"
+        rate = "100/s"
+        [[phases]]
+        kind = "flaky"
+        rate = "4/s"
+        freeze = "100ms..200ms"
+        duration = "2s"
+    "#;
+    fs::write(&file, scenario).expect("it is written");
+    let json = folder.path().join("report.json");
+    let args = [&file.display().to_string(), &format!("--json={}", json.display())];
+    let output = loadtest(&gateway, &args.map(String::as_str)).output().expect("it runs");
+    let said = said(&output);
+    assert!(output.status.success(), "{said}");
+    let counts = &report(&json)["counts"];
+    assert_eq!(
+        (&counts["thawed"], &counts["pings"], &counts["pongs"]),
+        (&8.into(), &8.into(), &8.into())
+    );
 }
 
 #[test]
@@ -307,6 +343,8 @@ fn a_worker_that_is_killed_ends_the_run_with_what_was_measured() {
     assert_eq!(output.status.code(), Some(1), "{said}");
     let report = report(&file);
     assert_eq!(report["ending"], "worker_lost", "{said}");
+    assert_eq!(report["counts"]["open"], 20, "{said}");
+    assert!(report["counts"]["views"].is_null(), "{said}");
     assert!(said.contains("a worker was lost"), "{said}");
 }
 

@@ -115,12 +115,14 @@ impl Report {
             count(Count::Backward),
             count(Count::LostChanges),
         )?;
-        writeln!(
-            text,
-            "views         {} of {} watched users are seen online",
-            count(Count::ViewsOnline),
-            count(Count::Views),
-        )
+        match count(Count::Views) {
+            0 => Ok(()),
+            views => writeln!(
+                text,
+                "views         {} of {views} watched users are seen online",
+                count(Count::ViewsOnline),
+            ),
+        }
     }
 
     fn write_timings(&self, text: &mut String) -> fmt::Result {

@@ -129,7 +129,8 @@ impl Worker {
         let since = if is_in_time { hello_us } else { now_us };
         self.note(index, Truth::Online { since, welcome_after_ms: 0, after_offline: false });
         self.count(Count::Thawed);
-        if let Err(failure) = self.send(index, Kind::Ping, b"thawed") {
+        self.count(Count::Pings);
+        if let Err(failure) = self.send(index, Kind::Ping, &now_us.to_be_bytes()) {
             self.lose(index, &failure);
         }
     }
@@ -173,16 +174,18 @@ impl Worker {
         let stage = connection.stage;
         connection.release();
         let is_wanted = connection.is_opening() || stage == Stage::Live;
-        if let Failure::Closed(code) = failure
-            && is_wanted
-        {
+        let is_drained = failure.is_drain() || (stage == Stage::Live && connection.is_sent_away);
+        if let Failure::Closed(code) = failure {
             self.measures.close(close_label(*code));
         }
         if let Some(back_off) = self.world.scenario.reconnect
             && is_wanted
         {
             self.come_back(index, stage, back_off);
-            return self.measures.error(failure.to_string());
+            if !is_drained {
+                self.measures.error(failure.to_string());
+            }
+            return;
         }
         match stage {
             // As it was asked to.
