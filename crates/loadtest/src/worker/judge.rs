@@ -242,6 +242,7 @@ mod tests {
         }
         let joining = |after_offline| Truth::Joining { since, after_offline };
         assert!(is_untold(joining(true)) && !is_untold(joining(false)));
+        assert!(!is_offline_untold(joining(true), 98 * SECOND, since));
         let gone = back(Truth::Bye { at: 97 * SECOND });
         let is_untold = |listens_us, now| is_offline_untold(gone, listens_us, now);
         assert!(is_untold(97 * SECOND, since + SECOND));
