@@ -40,7 +40,7 @@ use crate::failure::Failure;
 use crate::fetch;
 use crate::limits::Limits;
 use crate::observe::counters;
-use crate::reported::work_and_tell;
+use crate::reported::{Files, work_and_tell};
 use crate::sources::{CONNECTIONS_PER_ADDRESS, Sources};
 
 const FORMAT: Format = Format::MsgPack;
@@ -56,7 +56,8 @@ const END_MAX: Duration = Duration::from_secs(10);
 
 /// Makes the attacks; fails when the crowd saw an error, or was told later than is let pass.
 pub(crate) fn attack(args: &AttackArgs) -> Result<ExitCode> {
-    work_and_tell(attacks(args), args.json.as_deref())
+    let files = Files::open(args.json.as_deref(), None)?;
+    work_and_tell(attacks(args), files)
 }
 
 async fn attacks(args: &AttackArgs) -> Result<Report> {

@@ -14,7 +14,6 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 use anyhow::{Context, Result};
 use tokio::net::TcpStream;
 use tokio::select;
-use tokio::signal::ctrl_c;
 use tokio::time::{Instant, MissedTickBehavior, interval, sleep_until, timeout};
 
 use crate::coordinator::crew::{Crew, Event};
@@ -24,6 +23,7 @@ use crate::measures::micros;
 use crate::observe::Observer;
 use crate::plan::Plan;
 use crate::report::{Ending, PhaseSpan, Report};
+use crate::stop::stop_requested;
 use crate::wire::{News, Order};
 
 /// Enough for every worker to hear of it before.
@@ -63,7 +63,7 @@ async fn knock(plan: &Plan) -> Result<()> {
 }
 
 async fn coordinate(plan: &Plan, on_begin: impl FnOnce(std::time::Instant)) -> Result<Report> {
-    let mut interrupted = std::pin::pin!(ctrl_c());
+    let mut interrupted = std::pin::pin!(stop_requested());
     let gathered = async {
         knock(plan).await?;
         Crew::gather(plan).await
@@ -91,7 +91,7 @@ async fn coordinate(plan: &Plan, on_begin: impl FnOnce(std::time::Instant)) -> R
     };
     let seconds = run.began.elapsed();
     let impatient = async {
-        let _ = ctrl_c().await;
+        let _ = stop_requested().await;
         exit(INTERRUPTED.into())
     };
     select! {
@@ -151,6 +151,7 @@ impl Run<'_> {
             }
             Event::News(worker, News::Failed { why }) => {
                 self.progress.say(&format!("worker {}: {why}", worker + 1));
+                self.merge.lose(worker);
                 Some(Ending::WorkerLost)
             }
             Event::Lost(worker) => {

@@ -32,6 +32,14 @@ pub(crate) enum Failure {
     Token,
 }
 
+impl Failure {
+    /// Whether a gateway is stopping, and sends its clients elsewhere.
+    pub(crate) fn is_drain(&self) -> bool {
+        let drains = [CloseReason::Draining, CloseReason::GoingAway];
+        matches!(self, Self::Closed(Some(code)) if drains.iter().any(|reason| reason.code() == *code))
+    }
+}
+
 impl From<io::Error> for Failure {
     fn from(error: io::Error) -> Self {
         if is_taken(&error) { Self::NoPort } else { Self::Tcp(error.kind()) }

@@ -4,17 +4,28 @@ use std::io::{Read, Write};
 use std::net::{TcpStream, ToSocketAddrs};
 use std::time::Duration;
 
-use anyhow::{Context, Result, ensure};
+use anyhow::{Context, Result, bail};
 use http::Uri;
 
 /// A server that is busy with the load answers late; one that is gone never does.
 const LIMIT: Duration = Duration::from_secs(5);
 
+/// The port that a URL names, or the usual one when it names none.
+pub(crate) fn port(url: &Uri, by_default: u16) -> Result<u16> {
+    let authority = url.authority().context("the URL names no host")?;
+    let place = authority.as_str();
+    let place = place.rsplit_once('@').map_or(place, |(_, place)| place);
+    let after_host = place.strip_prefix(authority.host()).unwrap_or_default();
+    let Some(port) = after_host.strip_prefix(':') else { return Ok(by_default) };
+    let number = port.parse().ok().filter(|number| *number > 0);
+    number.with_context(|| format!("“{port}” is no port: these are 1 to {}", u16::MAX))
+}
+
 /// Connects to the host and port that a URL names.
 pub(crate) fn connect(url: &Uri, port_by_default: u16) -> Result<TcpStream> {
     let host = url.host().context("the URL names no host")?;
     let host = host.trim_start_matches('[').trim_end_matches(']');
-    let mut found = (host, url.port_u16().unwrap_or(port_by_default)).to_socket_addrs()?;
+    let mut found = (host, port(url, port_by_default)?).to_socket_addrs()?;
     let address = found.next().context("the host has no address")?;
     let stream = TcpStream::connect_timeout(&address, LIMIT)?;
     stream.set_read_timeout(Some(LIMIT))?;
@@ -36,6 +47,33 @@ pub(crate) fn get(url: &Uri, headers: &[(&str, &str)]) -> Result<String> {
     stream.read_to_string(&mut answer)?;
     let (head, body) = answer.split_once("\r\n\r\n").context("no HTTP answer")?;
     let status = head.split(' ').nth(1).context("no HTTP status")?;
-    ensure!(status == "200", "HTTP {status}: {}", body.trim());
-    Ok(body.to_owned())
+    match (status, body.trim()) {
+        ("200", _) => Ok(body.to_owned()),
+        (_, "") => bail!("HTTP {status}"),
+        (_, why) => bail!("HTTP {status}: {why}"),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_port_is_the_one_that_is_named_or_the_usual_one_and_never_a_guess() {
+        let named = |url: &str| port(&url.parse().unwrap(), 80);
+        let table = [
+            ("ws://host/ws", 80),
+            ("ws://host:8080/ws", 8080),
+            ("ws://1:1/ws", 1),
+            ("ws://user:7@host:1/", 1),
+            ("ws://[::1]:9/ws", 9),
+            ("ws://[::1]/ws", 80),
+        ];
+        for (url, port) in table {
+            assert_eq!(named(url).unwrap(), port, "{url}");
+        }
+        for url in ["ws://host:99999/ws", "ws://host:0/ws"] {
+            assert!(named(url).unwrap_err().to_string().contains("is no port"), "{url}");
+        }
+    }
 }

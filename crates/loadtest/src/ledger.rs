@@ -21,18 +21,22 @@ const WORD_LEN: u64 = 8;
 /// A moment takes this many of the 64 bits: 25 days of µs.
 const MOMENT_BITS: u32 = 41;
 
-/// And how long after it the `welcome` came: 17 minutes of ms.
-const DELAY_BITS: u32 = 20;
+/// And how long after it the `welcome` came: 8 minutes of ms.
+const DELAY_BITS: u32 = 19;
+
+/// And whether watchers were to be told offline before.
+const OFFLINE_BITS: u32 = 1;
 
 /// What is true of a user, by what the tester did. Moments are in µs since the run began.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Truth {
     /// Nobody was connected yet.
     Never,
-    /// The `hello` was sent, and no `welcome` came yet: any state may be shown.
-    Joining { since: u64 },
+    /// The `hello` was sent, and no `welcome` came yet: any state may be shown. `after_offline` is
+    /// when the user was gone for so long that every watcher must have been told.
+    Joining { since: u64, after_offline: bool },
     /// Since the `hello`; how long later the `welcome` came, in ms.
-    Online { since: u64, welcome_after_ms: u32 },
+    Online { since: u64, welcome_after_ms: u32, after_offline: bool },
     /// The same, back within grace: nobody may have noticed.
     Returned { since: u64, welcome_after_ms: u32 },
     /// Said `bye`.
@@ -47,29 +51,34 @@ pub(crate) enum Truth {
 
 impl Truth {
     pub(crate) fn pack(self) -> u64 {
-        let (kind, moment, delay_ms) = match self {
-            Self::Never => (0, 0, 0),
-            Self::Joining { since } => (1, since, 0),
-            Self::Online { since, welcome_after_ms } => (2, since, welcome_after_ms),
-            Self::Returned { since, welcome_after_ms } => (3, since, welcome_after_ms),
-            Self::Bye { at } => (4, at, 0),
-            Self::Closed { at } => (5, at, 0),
-            Self::Silent { at } => (6, at, 0),
-            Self::Cut { at } => (7, at, 0),
+        let (kind, moment, delay_ms, after_offline) = match self {
+            Self::Never => (0, 0, 0, false),
+            Self::Joining { since, after_offline } => (1, since, 0, after_offline),
+            Self::Online { since, welcome_after_ms, after_offline } => {
+                (2, since, welcome_after_ms, after_offline)
+            }
+            Self::Returned { since, welcome_after_ms } => (3, since, welcome_after_ms, false),
+            Self::Bye { at } => (4, at, 0, false),
+            Self::Closed { at } => (5, at, 0, false),
+            Self::Silent { at } => (6, at, 0, false),
+            Self::Cut { at } => (7, at, 0, false),
         };
         let moment = moment.min((1 << MOMENT_BITS) - 1);
         let delay = u64::from(delay_ms).min((1 << DELAY_BITS) - 1);
-        kind << (MOMENT_BITS + DELAY_BITS) | delay << MOMENT_BITS | moment
+        let head = kind << OFFLINE_BITS | u64::from(after_offline);
+        head << (MOMENT_BITS + DELAY_BITS) | delay << MOMENT_BITS | moment
     }
 
     pub(crate) fn unpack(word: u64) -> Self {
         let moment = word & ((1 << MOMENT_BITS) - 1);
         let welcome_after_ms = (word >> MOMENT_BITS & ((1 << DELAY_BITS) - 1)) as u32;
         let (since, at) = (moment, moment);
-        match word >> (MOMENT_BITS + DELAY_BITS) {
+        let head = word >> (MOMENT_BITS + DELAY_BITS);
+        let after_offline = head & 1 == 1;
+        match head >> OFFLINE_BITS {
             0 => Self::Never,
-            1 => Self::Joining { since },
-            2 => Self::Online { since, welcome_after_ms },
+            1 => Self::Joining { since, after_offline },
+            2 => Self::Online { since, welcome_after_ms, after_offline },
             3 => Self::Returned { since, welcome_after_ms },
             4 => Self::Bye { at },
             5 => Self::Closed { at },
@@ -129,10 +138,11 @@ impl Ledger {
 mod tests {
     use super::*;
 
-    const TRUTHS: [Truth; 8] = [
+    const TRUTHS: [Truth; 9] = [
         Truth::Never,
-        Truth::Joining { since: 1 },
-        Truth::Online { since: 2, welcome_after_ms: 1_000_000 },
+        Truth::Joining { since: 1, after_offline: true },
+        Truth::Online { since: 2, welcome_after_ms: 500_000, after_offline: false },
+        Truth::Online { since: 2, welcome_after_ms: 0, after_offline: true },
         Truth::Returned { since: (1 << 41) - 1, welcome_after_ms: 3 },
         Truth::Bye { at: 4 },
         Truth::Closed { at: 5 },
@@ -145,16 +155,21 @@ mod tests {
         for truth in TRUTHS {
             assert_eq!(Truth::unpack(truth.pack()), truth);
         }
-        let long = Truth::Online { since: u64::MAX, welcome_after_ms: u32::MAX };
-        let cut = Truth::Online { since: (1 << 41) - 1, welcome_after_ms: (1 << 20) - 1 };
+        let long =
+            Truth::Online { since: u64::MAX, welcome_after_ms: u32::MAX, after_offline: true };
+        let cut = Truth::Online {
+            since: (1 << 41) - 1,
+            welcome_after_ms: (1 << 19) - 1,
+            after_offline: true,
+        };
         assert_eq!(Truth::unpack(long.pack()), cut);
     }
 
     #[test]
     fn what_one_writes_another_reads() {
-        let file = create(8).unwrap();
-        let one = Ledger::open(file.path(), 100..108).unwrap();
-        let other = Ledger::open(file.path(), 100..108).unwrap();
+        let file = create(9).unwrap();
+        let one = Ledger::open(file.path(), 100..109).unwrap();
+        let other = Ledger::open(file.path(), 100..109).unwrap();
         assert_eq!(other.read(103).unwrap(), Truth::Never);
         for (user, truth) in (100..).zip(TRUTHS) {
             one.write(user, truth).unwrap();
@@ -166,7 +181,7 @@ mod tests {
 
     #[test]
     fn who_is_not_in_it_was_never_connected() {
-        let file = create(8).unwrap();
+        let file = create(9).unwrap();
         let ledger = Ledger::open(file.path(), 100..108).unwrap();
         ledger.write(108, Truth::Bye { at: 1 }).unwrap();
         assert_eq!(ledger.read(108).unwrap(), Truth::Never);

@@ -8,7 +8,7 @@
 //! Read in this order: `args`, `scenario`, `contacts` and `plan` (what to do, and whether this
 //! machine can), `coordinator` (who does it), `wire` (what is said between processes), `worker`
 //! (does it), `sources`, `ledger` (what is true), `measures` (what happened), `report` (what is told
-//! of it), `reported` (how that ends a command), and `observe`, with `process` and `fetch` (looks at the servers meanwhile). `local`, `sim`,
+//! of it), `reported` (how that ends a command), `stop` (what ends it before), and `observe`, with `process` and `fetch` (looks at the servers meanwhile). `local`, `sim`,
 //! `verify` and `attack` are the other commands, each with its own guide: a run that starts what it
 //! loads, the simulation without sockets, the promise check, and the attacks. The latter two have
 //! `dial`; all but the first count in `tally`.
@@ -31,6 +31,7 @@ mod token;
 mod measures;
 mod report;
 mod reported;
+mod stop;
 
 mod fetch;
 mod observe;
@@ -55,12 +56,12 @@ use anyhow::{Context, Result};
 use args::{Cli, Command, RunArgs};
 use plan::Plan;
 use report::{Report, compare};
-use reported::tell;
+use reported::{Files, tell};
 
 /// Does what the command line says; fails when a connection did.
 pub fn execute(cli: Cli) -> Result<ExitCode> {
     match cli.command {
-        Command::Run(args) => run_once(&args, |_| {}),
+        Command::Run(args) => run(&args),
         Command::Worker(args) => worker::work(&args),
         Command::Local(args) => local::local(&args),
         Command::Verify(args) => verify::verify(&args),
@@ -80,17 +81,17 @@ pub fn execute(cli: Cli) -> Result<ExitCode> {
     }
 }
 
-/// `on_begin` is called when it is known when the scenario begins.
-fn run_once(args: &RunArgs, on_begin: impl FnOnce(Instant)) -> Result<ExitCode> {
+fn run(args: &RunArgs) -> Result<ExitCode> {
     let plan = Plan::of(args)?;
-    let report = coordinator::run(&plan, on_begin)?;
-    let exit_code = tell(&report, plan.json.as_deref())?;
-    if let Some(path) = &plan.html {
-        write_page(&report, path)?;
-    }
-    Ok(exit_code)
+    let files = Files::open(args.json.as_deref(), args.html.as_deref())?;
+    run_once(&plan, files, |_| {})
+}
+
+/// `on_begin` is called when it is known when the scenario begins.
+fn run_once(plan: &Plan, files: Files, on_begin: impl FnOnce(Instant)) -> Result<ExitCode> {
+    tell(&coordinator::run(plan, on_begin)?, files)
 }
 
 fn write_page(report: &Report, path: &Path) -> Result<()> {
-    fs::write(path, report.page()?).with_context(|| format!("writing {}", path.display()))
+    fs::write(path, report.html()?).with_context(|| format!("writing {}", path.display()))
 }

@@ -25,8 +25,8 @@ use crate::local::deployment::{Deployment, Logs};
 use crate::local::machine::Machine;
 use crate::local::plan::Plan;
 use crate::observe::Targets;
-
 use crate::report::written;
+use crate::reported::Files;
 
 /// Checks, starts, runs, and stops.
 pub(crate) fn local(args: &LocalArgs) -> Result<ExitCode> {
@@ -44,6 +44,7 @@ pub(crate) fn local(args: &LocalArgs) -> Result<ExitCode> {
         written::bytes(plan.memory() as f64),
         written::bytes(machine.memory_available as f64),
     );
+    let files = Files::open(args.json.as_deref(), args.html.as_deref())?;
     let logs = if args.keep_logs { Logs::kept()? } else { Logs::Passing(Scratch::new()) };
     if let Logs::Kept(folder) = &logs {
         eprintln!("the servers log to {}", folder.display());
@@ -52,7 +53,7 @@ pub(crate) fn local(args: &LocalArgs) -> Result<ExitCode> {
     let run = args.run(deployment.urls(), deployment.targets());
     let deployment = Arc::new(Mutex::new(deployment));
     let restarts_us = scenario.restarts_us();
-    crate::run_once(&run, |began| {
+    crate::run_once(&crate::plan::Plan::of(&run)?, files, |began| {
         let deployment = deployment.clone();
         thread::spawn(move || restart_gateways(&deployment, began, &restarts_us));
     })

@@ -2,7 +2,6 @@
 //! machine that can carry it. Checked before anything is opened.
 
 use std::net::SocketAddr;
-use std::path::PathBuf;
 use std::time::Duration;
 
 use anyhow::{Context, Result, bail, ensure};
@@ -34,8 +33,6 @@ pub(crate) struct Plan {
     /// Processes of other hosts, that find this one at `listen`.
     pub(crate) remote_workers: u32,
     pub(crate) listen: SocketAddr,
-    pub(crate) json: Option<PathBuf>,
-    pub(crate) html: Option<PathBuf>,
     /// The servers to look at.
     pub(crate) targets: Targets,
 }
@@ -45,6 +42,7 @@ impl Plan {
     pub(crate) fn of(args: &RunArgs) -> Result<Self> {
         let scenario = scenario(args)?;
         scenario.check()?;
+        ensure!(!args.connect_timeout.is_zero(), "--connect-timeout: more than nothing");
         let targets = args.urls.iter().map(target).collect::<Result<Vec<_>>>()?;
         let limits = Limits::of_this_process()?;
         let remote_workers = args.remote_workers.unwrap_or(0);
@@ -78,8 +76,6 @@ impl Plan {
             workers,
             remote_workers,
             listen: args.listen.unwrap_or_else(|| SocketAddr::from(([127, 0, 0, 1], 0))),
-            json: args.json.clone(),
-            html: args.html.clone(),
             targets: args.targets.clone(),
         })
     }
@@ -195,6 +191,10 @@ mod tests {
             ("--connections 20", "use 19 or fewer"),
             ("--connections 10000 --watch 9000", "(--watch): 9000 are too many"),
             ("--url ws://127.0.0.1:8080", "write ws://127.0.0.1:8080/ws"),
+            ("--url ws://127.0.0.1:8080/foo", "write ws://127.0.0.1:8080/ws"),
+            ("--url ws://127.0.0.1:99999/ws", "“99999” is no port"),
+            ("--connect-timeout 0s", "--connect-timeout"),
+            ("--users=", "user_prefix (--users)"),
             ("--heartbeat 1ms", "heartbeat.interval"),
             ("--url ws://192.0.2.1/ws --source-addresses 2", "--source-addresses"),
             ("--connections 4000000000 --rate 1000000/s --workers 2", "open files"),

@@ -14,7 +14,8 @@ mod table;
 mod verdict;
 pub(crate) mod written;
 
-pub(crate) use table::{LATENESS_WORTH_A_WORD_MS, write_kinds};
+pub(crate) use table::write_kinds;
+pub(crate) use verdict::LATENESS_WORTH_A_WORD_MS;
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -22,7 +23,7 @@ use std::fmt;
 use serde::{Deserialize, Serialize};
 
 use crate::reported::Reported;
-use promises::Outcome;
+use verdict::Tone;
 
 /// The version of the JSON. `compare` refuses others.
 pub(crate) const REPORT_VERSION: u32 = 1;
@@ -91,21 +92,17 @@ impl Report {
 }
 
 impl Reported for Report {
+    fn page(&self) -> anyhow::Result<String> {
+        self.html()
+    }
+
     fn write(&self, text: &mut String) -> fmt::Result {
         self.write_lines(text)
     }
 
-    /// Whether every connection that was started came up and stayed, and every promise was kept.
-    /// Those still on their way when somebody stopped the run are no failures.
+    /// As the verdict says.
     fn is_clean(&self) -> bool {
-        let lost = self.count(names::FAILED) + self.count(names::DROPPED);
-        let unfinished = match self.ending {
-            Ending::Complete | Ending::NobodyLeft => self.count(CONNECTING),
-            Ending::Interrupted => 0,
-            Ending::WorkerLost => return false,
-        };
-        lost + unfinished == 0
-            && self.findings().iter().all(|found| found.outcome != Outcome::Broken)
+        self.verdict().tone == Tone::Clean
     }
 }
 
@@ -171,10 +168,11 @@ pub(crate) struct Brief {
 #[derive(Debug, Deserialize, Serialize)]
 pub(crate) struct Footprint {
     pub(crate) rss_before: u64,
-    /// Where the most connections were open, as far as it was looked at (each second).
+    /// The most there was at any time, as far as it was looked at (each second).
     pub(crate) rss_peak: u64,
     pub(crate) rss_after: u64,
-    /// The growth to the peak shared by the connections open then; none when there were none.
+    /// The growth until the most connections were open, shared by them, which may be before the peak;
+    /// none when there were none.
     pub(crate) bytes_per_connection: Option<i64>,
     pub(crate) cpu_secs: f64,
 }

@@ -1,12 +1,13 @@
-//! How a command ends that makes a report: that is printed, written as JSON where it is asked for, and makes the exit code.
+//! How a command ends that makes a report: that is printed, written to the files that were asked for, and makes the exit code.
 
 use std::fmt;
-use std::fs::File;
+use std::fs::{File, OpenOptions};
 use std::future::Future;
-use std::path::Path;
+use std::io::Write;
+use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
-use anyhow::{Context, Result};
+use anyhow::{Context, Result, bail};
 use serde::Serialize;
 use tokio::runtime::Builder;
 
@@ -17,6 +18,11 @@ pub(crate) trait Reported: Serialize {
 
     /// Whether nothing went wrong.
     fn is_clean(&self) -> bool;
+
+    /// A page for a browser, where there is one.
+    fn page(&self) -> Result<String> {
+        bail!("there is no page of it")
+    }
 
     /// The whole report in lines.
     fn table(&self) -> String {
@@ -33,24 +39,73 @@ pub(crate) trait Reported: Serialize {
 /// Works on a runtime of its own, and tells what came of it.
 pub(crate) fn work_and_tell<R: Reported>(
     work: impl Future<Output = Result<R>>,
-    json: Option<&Path>,
+    files: Files,
 ) -> Result<ExitCode> {
     let runtime = Builder::new_multi_thread().enable_all().build()?;
     let report = runtime.block_on(work);
     // What goes on is not waited for.
     runtime.shutdown_background();
-    tell(&report?, json)
+    tell(&report?, files)
 }
 
-/// Prints a report, and writes it to a file as well.
-pub(crate) fn tell(report: &impl Reported, json: Option<&Path>) -> Result<ExitCode> {
+/// Prints a report, and writes it to the files as well.
+pub(crate) fn tell(report: &impl Reported, files: Files) -> Result<ExitCode> {
     print!("{}", report.table());
-    if let Some(path) = json {
-        write_json(report, path).with_context(|| format!("writing {}", path.display()))?;
-    }
+    files.write(report)?;
     Ok(report.exit_code())
 }
 
-fn write_json(report: &impl Serialize, path: &Path) -> Result<()> {
-    Ok(serde_json::to_writer_pretty(File::create(path)?, report)?)
+/// Where a report is written. The files are opened before anything is begun: what was measured would
+/// be lost with one that cannot be written.
+#[derive(Debug)]
+pub(crate) struct Files {
+    json: Option<Output>,
+    html: Option<Output>,
+}
+
+impl Files {
+    /// What they hold is left as it is until there is something else to write.
+    pub(crate) fn open(json: Option<&Path>, html: Option<&Path>) -> Result<Self> {
+        let open = |flag: &'static str, path: Option<&Path>| {
+            path.map(|path| Output::open(path).context(flag)).transpose()
+        };
+        Ok(Self { json: open("--json", json)?, html: open("--html", html)? })
+    }
+
+    /// Where one cannot be written, the other is all the same.
+    fn write(self, report: &impl Reported) -> Result<()> {
+        let json = || Ok(serde_json::to_vec_pretty(report)?);
+        let html = || Ok(report.page()?.into_bytes());
+        let json = self.json.map_or(Ok(()), |output| output.write(json()));
+        let html = self.html.map_or(Ok(()), |output| output.write(html()));
+        match (json, html) {
+            (Err(json), Err(html)) => bail!("{json:#}; {html:#}"),
+            (json, html) => json.and(html),
+        }
+    }
+}
+
+#[derive(Debug)]
+struct Output {
+    path: PathBuf,
+    file: File,
+}
+
+impl Output {
+    fn open(path: &Path) -> Result<Self> {
+        let file = OpenOptions::new().create(true).write(true).truncate(false).open(path);
+        let file = file.with_context(|| format!("writing {}", path.display()))?;
+        Ok(Self { path: path.to_owned(), file })
+    }
+
+    fn write(mut self, content: Result<Vec<u8>>) -> Result<()> {
+        let written = content.and_then(|content| {
+            // Only of a file there can be anything left from before.
+            if self.file.metadata()?.is_file() {
+                self.file.set_len(0)?;
+            }
+            Ok(self.file.write_all(&content)?)
+        });
+        written.with_context(|| format!("writing {}", self.path.display()))
+    }
 }

@@ -33,13 +33,14 @@ use std::process::ExitCode;
 use anyhow::Result;
 use presence_testkit::RedisServer;
 
-use crate::reported::work_and_tell;
+use crate::reported::{Files, work_and_tell};
 use args::SimArgs;
 use plan::Plan;
 
 /// Simulates; fails when anybody who was online was shown or read offline, or a session was ended.
 pub(crate) fn simulate(args: &SimArgs) -> Result<ExitCode> {
     let plan = Plan::of(args)?;
+    let files = Files::open(args.json.as_deref(), None)?;
     let own_server;
     let url = if let Some(url) = &args.redis_url {
         url.clone()
@@ -47,5 +48,5 @@ pub(crate) fn simulate(args: &SimArgs) -> Result<ExitCode> {
         own_server = RedisServer::start();
         own_server.url()
     };
-    work_and_tell(stages::run(&plan, &url), args.json.as_deref())
+    work_and_tell(stages::run(&plan, &url), files)
 }

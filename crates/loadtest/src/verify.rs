@@ -36,12 +36,13 @@ use std::process::ExitCode;
 
 use anyhow::Result;
 
-use crate::reported::work_and_tell;
+use crate::reported::{Files, work_and_tell};
 use args::VerifyArgs;
 use plan::Plan;
 
 /// Runs a check; fails when a promise was broken.
 pub(crate) fn verify(args: &VerifyArgs) -> Result<ExitCode> {
     let plan = Plan::of(args)?;
-    work_and_tell(check::check(args, plan), args.json.as_deref())
+    let files = Files::open(args.json.as_deref(), None)?;
+    work_and_tell(check::check(args, plan), files)
 }

@@ -98,6 +98,9 @@ pub(crate) struct SecondOfWorker {
     pub(crate) usage: Usage,
     /// Connections that are open, on their way, or to come back.
     pub(crate) alive: u64,
+    /// Signed in, and on their way.
+    pub(crate) open: u64,
+    pub(crate) connecting: u64,
     /// The gateway's times in ms, once one was heard of.
     pub(crate) ttl_ms: u64,
     pub(crate) grace_ms: u64,

@@ -127,6 +127,7 @@ fn gateways_are_restarted_under_clients_that_come_back() {
     for part in ["20 open", "sent away by gateways", "0 flaps shown", "return"] {
         assert!(stdout.contains(part), "{part} is not in\n{stdout}");
     }
+    assert!(!stdout.contains("\nerrors"), "a drain that is obeyed is none:\n{stdout}");
     for part in ["gateway 1 was restarted", "gateway 2 was restarted"] {
         assert!(stderr.contains(part), "{part} is not in\n{stderr}");
     }

@@ -140,6 +140,10 @@ fn a_run_with_every_kind_of_phase_adds_up_and_finds_no_fault() {
         assert!(count(act) > 0, "{act}: {said}");
     }
     assert_eq!(count("fell_silent"), 6);
+    let closes = |code: &str| report["closes"][code].as_u64().unwrap_or_default();
+    assert_eq!(closes("1000 bye"), count("signed_out"), "{said}");
+    assert_eq!(closes("4004 no_heartbeat"), count("frozen_out"), "{said}");
+
     assert_eq!(count("froze"), count("thawed") + count("frozen_out"));
     let ended = ["closed_on_purpose", "signed_out", "fell_silent", "frozen_out"];
     let ended: u64 = ended.iter().map(|name| count(name)).sum();
@@ -184,6 +188,38 @@ fn popular_users_browsers_and_several_devices_are_no_fault() {
     assert_eq!(report["counts"]["planned"], 120);
     assert!(report["counts"]["pongs_sent"].as_u64() > Some(0), "{said}");
     assert_eq!(report["counts"]["lost_changes"], 0, "{said}");
+}
+
+/// Where heartbeats are the gateway's own Pings, those of connections that thawed are all there are.
+#[test]
+fn the_ping_of_a_connection_that_thawed_is_counted() {
+    let gateway = Gateway::start();
+    let folder = tempfile::tempdir().expect("a folder");
+    let file = folder.path().join("frozen.toml");
+    let scenario = r#"
+        users = 10
+        heartbeat = { kind = "pong" }
+        contacts = { model = "none" }
+        [[phases]]
+        kind = "ramp"
+        rate = "100/s"
+        [[phases]]
+        kind = "flaky"
+        rate = "4/s"
+        freeze = "100ms..200ms"
+        duration = "2s"
+    "#;
+    fs::write(&file, scenario).expect("it is written");
+    let json = folder.path().join("report.json");
+    let args = [&file.display().to_string(), &format!("--json={}", json.display())];
+    let output = loadtest(&gateway, &args.map(String::as_str)).output().expect("it runs");
+    let said = said(&output);
+    assert!(output.status.success(), "{said}");
+    let counts = &report(&json)["counts"];
+    assert_eq!(
+        (&counts["thawed"], &counts["pings"], &counts["pongs"]),
+        (&8.into(), &8.into(), &8.into())
+    );
 }
 
 #[test]
@@ -232,6 +268,43 @@ fn a_gateway_that_never_tells_of_a_silent_death_is_found_out() {
     }
 }
 
+/// Who was gone for long comes back online as if nothing had been.
+#[test]
+fn a_gateway_that_never_tells_who_left_is_found_out_when_they_are_back() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let scenario = folder.path().join("absent.toml");
+    let text = r#"
+        users = 4
+        contacts = { model = "fixed", count = 3 }
+        [[phases]]
+        kind = "ramp"
+        rate = "100/s"
+        [[phases]]
+        kind = "hold"
+        duration = "3s"
+        [[phases]]
+        kind = "sign_out"
+        rate = "1/s"
+        gap = "3s..3500ms"
+        duration = "1s"
+        [[phases]]
+        kind = "hold"
+        duration = "4s"
+    "#;
+    fs::write(&scenario, text).expect("it is written");
+    let file = folder.path().join("report.json");
+    let url = format!("ws://{}/ws", liar::start_without_offline());
+    let args = [&scenario.display().to_string(), "--workers=1", "--json"];
+    let output = loadtest_of(&url, &args).arg(&file).output().expect("it runs");
+    let said = said(&output);
+    assert_eq!(output.status.code(), Some(1), "{said}");
+    let report = report(&file);
+    for fault in ["offline_untold", "lost_changes"] {
+        assert_eq!(report["counts"][fault], 3, "{fault}: {said}");
+    }
+    assert!(said.contains("2 promises were broken"), "{said}");
+}
+
 #[test]
 fn a_worker_of_another_host_has_a_ledger_and_contacts_of_its_own() {
     let gateway = Gateway::start();
@@ -270,6 +343,8 @@ fn a_worker_that_is_killed_ends_the_run_with_what_was_measured() {
     assert_eq!(output.status.code(), Some(1), "{said}");
     let report = report(&file);
     assert_eq!(report["ending"], "worker_lost", "{said}");
+    assert_eq!(report["counts"]["open"], 20, "{said}");
+    assert!(report["counts"]["views"].is_null(), "{said}");
     assert!(said.contains("a worker was lost"), "{said}");
 }
 
@@ -312,23 +387,66 @@ fn a_port_where_nobody_listens_is_told_at_once() {
 }
 
 #[test]
-fn ctrl_c_ends_the_run_and_its_workers_with_the_report_so_far() {
+fn ctrl_c_and_sigterm_end_the_run_and_its_workers_with_the_report_so_far() {
+    for told in ["-INT", "-TERM"] {
+        let gateway = Gateway::start();
+        let folder = tempfile::tempdir().expect("a folder");
+        let file = folder.path().join("report.json");
+        let run = long_run(&gateway, &format!("--json={}", file.display()));
+        let workers = workers_of(&run);
+        signal(run.id(), told);
+        let output = run.wait_with_output().expect("it ends");
+        let said = said(&output);
+        assert!(output.status.success(), "{told}: {said}");
+        let report = report(&file);
+        assert_eq!(report["ending"], "interrupted", "{said}");
+        assert_eq!(report["counts"]["connected"], 40, "{said}");
+        for pid in workers {
+            let is_gone = || !Path::new(&format!("/proc/{pid}/exe")).exists();
+            wait_until("the worker has ended", is_gone);
+        }
+    }
+}
+
+#[test]
+fn a_run_that_is_stopped_before_all_came_up_is_no_success() {
     let gateway = Gateway::start();
-    let folder = tempfile::tempdir().expect("a folder");
-    let file = folder.path().join("report.json");
-    let run = long_run(&gateway, &format!("--json={}", file.display()));
-    let workers = workers_of(&run);
+    let slow = ["--connections=1000", "--rate=10/s", "--watch=5", "--workers=1"];
+    let run = loadtest(&gateway, &slow).spawn().expect("it runs");
+    wait_until("some are connected", || gateway.connections() >= 5);
     signal(run.id(), "-INT");
     let output = run.wait_with_output().expect("it ends");
     let said = said(&output);
-    assert!(output.status.success(), "{said}");
-    let report = report(&file);
-    assert_eq!(report["ending"], "interrupted", "{said}");
-    assert_eq!(report["counts"]["connected"], 40, "{said}");
-    for pid in workers {
-        let is_gone = || !Path::new(&format!("/proc/{pid}/exe")).exists();
-        wait_until("the worker has ended", is_gone);
+    assert_eq!(output.status.code(), Some(1), "{said}");
+    assert!(said.contains("but the run was stopped before every connection came up."), "{said}");
+}
+
+#[test]
+fn a_report_that_cannot_be_written_is_told_before_anything_is_begun() {
+    for flag in ["--json", "--html"] {
+        let gateway = Gateway::start();
+        let file = format!("{flag}=/nowhere/report");
+        let output = loadtest(&gateway, &["--duration=10m", &file]).output().expect("it runs");
+        let said = said(&output);
+        assert_eq!(output.status.code(), Some(2), "{said}");
+        assert!(said.contains(flag) && said.contains("/nowhere/report"), "{said}");
+        assert_eq!(gateway.connections(), 0, "{said}");
     }
+}
+
+#[test]
+fn a_report_that_cannot_be_written_in_the_end_leaves_the_page() {
+    let gateway = Gateway::start();
+    let folder = tempfile::tempdir().expect("a folder");
+    let page = folder.path().join("page.html");
+    let html = format!("--html={}", page.display());
+    let users = ["--connections=10", "--rate=100/s", "--watch=5", "--duration=1s"];
+    let args = [&users[..], &["--json=/dev/full", &html]].concat();
+    let output = loadtest(&gateway, &args).output().expect("it runs");
+    let said = said(&output);
+    assert_eq!(output.status.code(), Some(2), "{said}");
+    assert!(said.contains("/dev/full"), "{said}");
+    assert!(fs::read_to_string(page).expect("a page").contains("Every promise was kept"));
 }
 
 #[test]

@@ -1,6 +1,7 @@
 //! The simulation with few sessions against a Redis of its own: its numbers add up, and what cannot be
 //! simulated is refused before anything is started. Needs `redis-server`.
 
+use std::io::{BufRead, BufReader};
 use std::process::{Command, Output, Stdio};
 
 use presence_testkit::RedisServer;
@@ -77,6 +78,32 @@ fn users_whom_redis_forgot_are_found_offline_and_the_exit_code_says_so() {
     let stdout = String::from_utf8_lossy(&output.stdout);
     assert_eq!(output.status.code(), Some(1), "{stdout}");
     assert!(stdout.contains("SOMEBODY WHO WAS ONLINE"), "{stdout}");
+}
+
+#[test]
+fn who_stops_it_while_it_measures_gets_what_there_is() {
+    let server = RedisServer::start();
+    for (signal, path) in [("-INT", "engine"), ("-TERM", "set-ex")] {
+        let path = format!("--path={path}");
+        let mut child = Command::new(env!("CARGO_BIN_EXE_presence-loadtest"))
+            .args(["sim", "--sessions=200", "--heartbeat=1s", "--duration=10m", &path])
+            .args(["--redis-url", &server.url()])
+            .stdout(Stdio::piped())
+            .stderr(Stdio::piped())
+            .spawn()
+            .expect("it runs");
+        let mut lines = BufReader::new(child.stderr.take().expect("it is piped")).lines();
+        // It measures from the third second after all have joined.
+        let measures = lines.any(|line| line.expect("text").trim_start().starts_with("6s"));
+        assert!(measures, "it ended before");
+        let told = Command::new("kill").args([signal, &child.id().to_string()]).status();
+        assert!(told.expect("kill runs").success());
+        lines.for_each(drop);
+        let output = child.wait_with_output().expect("it ends");
+        let stdout = String::from_utf8_lossy(&output.stdout);
+        assert_eq!(output.status.code(), Some(130), "{stdout}");
+        assert!(stdout.contains("It was stopped early."), "{stdout}");
+    }
 }
 
 #[test]

@@ -21,10 +21,12 @@ pub(super) struct Merge {
     /// Seconds that not all workers have told of.
     pending: BTreeMap<u32, Pending>,
     timeline: Vec<Second>,
-    /// At the end of the last second of the timeline.
+    /// At the end of the last second of the timeline, those of workers who are lost included.
     open: u64,
     /// The most that were open at the end of a second, and the resident bytes then.
-    peak: (u64, u64),
+    most_open: (u64, u64),
+    /// The most resident bytes at the end of a second.
+    rss_peak: u64,
     times_ms: (u64, u64),
 }
 
@@ -46,6 +48,8 @@ struct Member {
     last: Usage,
     /// Connections that are there, on their way, or to come back; none known before it told.
     alive: Option<u64>,
+    open: u64,
+    connecting: u64,
     is_lost: bool,
 }
 
@@ -58,14 +62,22 @@ struct Pending {
 
 impl Merge {
     pub(super) fn new(usages_before: Vec<Usage>) -> Self {
-        let member = |before| Member { before, last: before, alive: None, is_lost: false };
+        let member = |before| Member {
+            before,
+            last: before,
+            alive: None,
+            open: 0,
+            connecting: 0,
+            is_lost: false,
+        };
         Self {
             whole: Measures::default(),
             workers: usages_before.into_iter().map(member).collect(),
             pending: BTreeMap::new(),
             timeline: Vec::new(),
             open: 0,
-            peak: (0, 0),
+            most_open: (0, 0),
+            rss_peak: 0,
             times_ms: (0, 0),
         }
     }
@@ -76,6 +88,7 @@ impl Merge {
         let member = &mut self.workers[worker];
         member.last = second.usage;
         member.alive = Some(second.alive);
+        (member.open, member.connecting) = (second.open, second.connecting);
         if second.ttl_ms > 0 {
             self.times_ms = (second.ttl_ms, second.grace_ms);
         }
@@ -90,10 +103,15 @@ impl Merge {
         self.close_seconds(second.at_s.saturating_sub(SECONDS_BEHIND_MAX));
     }
 
-    /// A worker tells nothing more.
+    /// A worker tells nothing more, and its connections ended with it.
     pub(super) fn lose(&mut self, worker: usize) {
         self.workers[worker].is_lost = true;
         self.close_seconds(0);
+    }
+
+    /// What workers who are lost had.
+    fn lost(&self, what: fn(&Member) -> u64) -> u64 {
+        self.workers.iter().filter(|worker| worker.is_lost).map(what).sum()
     }
 
     /// Whether nobody is connected or will be.
@@ -140,8 +158,13 @@ impl Merge {
     fn close(&mut self, at_s: u32, pending: &Pending) {
         let measures = &pending.measures;
         self.open = (self.open + measures.get(Count::Connected)).saturating_sub(measures.ended());
-        if self.open >= self.peak.0 {
-            self.peak = (self.open, pending.rss);
+        let open = self.open.saturating_sub(self.lost(|worker| worker.open));
+        // What only some have told of is less than there was.
+        if pending.told == self.workers.len() {
+            self.rss_peak = self.rss_peak.max(pending.rss);
+            if open >= self.most_open.0 {
+                self.most_open = (open, pending.rss);
+            }
         }
         let grew = counts(measures).filter(|(_, count)| *count > 0);
         let timings = Timing::ALL.iter().filter(|timing| !measures.timing(**timing).is_empty());
@@ -149,7 +172,7 @@ impl Merge {
             |timing: &Timing| (timing.name().to_owned(), Brief::of(measures.timing(*timing)));
         self.timeline.push(Second {
             at_s,
-            open: self.open,
+            open,
             grew: grew.collect(),
             timings: timings.map(brief).collect(),
         });
@@ -159,8 +182,17 @@ impl Merge {
         self.close_seconds(u32::MAX);
         let mut counts: BTreeMap<String, u64> = counts(&self.whole).collect();
         counts.insert(PLANNED.to_owned(), about.planned);
-        counts.insert(OPEN.to_owned(), self.whole.open());
-        counts.insert(CONNECTING.to_owned(), self.whole.connecting());
+        let without_lost = |all: u64, lost: fn(&Member) -> u64| all.saturating_sub(self.lost(lost));
+        let open = without_lost(self.whole.open(), |worker| worker.open);
+        let connecting = without_lost(self.whole.connecting(), |worker| worker.connecting);
+        counts.insert(OPEN.to_owned(), open);
+        counts.insert(CONNECTING.to_owned(), connecting);
+        if self.workers.iter().any(|worker| worker.is_lost) {
+            // What is true of the users of a worker who is lost, nobody knows.
+            for views in [Count::Views, Count::ViewsOnline, Count::LostChanges] {
+                counts.remove(views.name());
+            }
+        }
         let distribution = |timing: &Timing| Distribution::of(*timing, self.whole.timing(*timing));
         Report {
             version: REPORT_VERSION,
@@ -185,13 +217,13 @@ impl Merge {
     fn footprint(&self) -> Footprint {
         let sum = |of: fn(&Member) -> u64| self.workers.iter().map(of).sum::<u64>();
         let rss_before = sum(|member| member.before.rss);
-        let (open, rss_peak) = self.peak;
+        let (open, rss_then) = self.most_open;
         let cpu = |member: &Member| member.last.cpu_secs - member.before.cpu_secs;
-        let grown = rss_peak.cast_signed() - rss_before.cast_signed();
+        let grown = rss_then.cast_signed() - rss_before.cast_signed();
         Footprint {
             rss_before,
-            rss_peak,
-            rss_after: sum(|member| member.last.rss),
+            rss_peak: self.rss_peak.max(rss_before),
+            rss_after: sum(|member| if member.is_lost { 0 } else { member.last.rss }),
             bytes_per_connection: grown.checked_div(open.cast_signed()),
             cpu_secs: self.workers.iter().map(cpu).sum(),
         }
@@ -221,6 +253,8 @@ mod tests {
             growth: measures.take(),
             usage: usage(rss),
             alive: 10,
+            open: connected,
+            connecting: 0,
             ttl_ms: 3_000,
             grace_ms: 500,
         }
@@ -269,5 +303,36 @@ mod tests {
         merge.lose(1);
         assert_eq!(merge.last_second().unwrap().open, 2);
         assert!(!merge.into_report(about(Ending::WorkerLost)).is_clean());
+    }
+
+    #[test]
+    fn what_a_lost_worker_had_is_neither_open_nor_known() {
+        let mut merge = Merge::new(vec![usage(1_000), usage(1_000)]);
+        merge.take(0, &second(1, 2, 5_000));
+        merge.take(1, &second(1, 3, 5_000));
+        merge.lose(1);
+        merge.take(0, &second(2, 0, 9_000));
+        assert_eq!(merge.last_second().unwrap().open, 2);
+        let report = merge.into_report(about(Ending::WorkerLost));
+        assert_eq!((report.count("connected"), report.count(OPEN)), (5, 2));
+        assert!(!report.counts.contains_key("views"));
+        let tester = report.tester;
+        assert_eq!((tester.rss_peak, tester.rss_after), (10_000, 9_000));
+        assert_eq!(tester.bytes_per_connection, Some(1_600));
+    }
+
+    #[test]
+    fn the_peak_is_the_most_memory_whenever_that_was() {
+        let mut merge = Merge::new(vec![usage(1_000)]);
+        merge.take(0, &second(1, 4, 5_000));
+        let mut later = second(2, 0, 9_000);
+        later.growth = {
+            let mut measures = Measures::default();
+            measures.count(Count::Dropped);
+            measures.take()
+        };
+        merge.take(0, &later);
+        let tester = merge.into_report(about(Ending::Complete)).tester;
+        assert_eq!((tester.rss_peak, tester.bytes_per_connection), (9_000, Some(1_000)));
     }
 }

@@ -215,7 +215,7 @@ mod tests {
             (
                 Machine { memory_available: 8 << 30, ..good.clone() },
                 "8.00 GiB",
-                "--connections 498212",
+                "--connections 447875",
             ),
             (Machine { tasks_left: 100, ..good.clone() }, "100", "kernel.pid_max=65536"),
             (Machine { somaxconn: 128, ..good.clone() }, "128", "net.core.somaxconn=4096"),

@@ -23,8 +23,8 @@ const BYTES_PER_WATCH: u64 = 32;
 const WATCHES_COUNTED_MAX: u32 = 100;
 
 /// A process before it has any connection: a gateway with its keeper, and a worker.
-const BYTES_PER_GATEWAY: u64 = 16 << 20;
-const BYTES_PER_WORKER: u64 = 4 << 20;
+const BYTES_PER_GATEWAY: u64 = 41 << 20;
+const BYTES_PER_WORKER: u64 = 12 << 20;
 
 /// Redis, and the tester's first process.
 const BYTES_ELSEWHERE: u64 = 64 << 20;

@@ -35,6 +35,8 @@ named! {
         SentAway = "sent_away",
         /// Closed here with no `bye`, as the scenario asks.
         ClosedOnPurpose = "closed_on_purpose",
+        /// Connections whose users were back within grace.
+        ReturnedInGrace = "returned_in_grace",
         SignedOut = "signed_out",
         /// From now on nothing is read or sent, and the socket stays.
         FellSilent = "fell_silent",
@@ -59,8 +61,11 @@ named! {
         FalseOffline = "false_offline",
         /// Shown offline although back within grace.
         FlapsShown = "flaps_shown",
-        /// Pairs of a watcher and a user whose view was wrong at the end.
+        /// Pairs of a watcher and a user whose view was wrong at the end, or never showed offline
+        /// while the user was gone for long.
         LostChanges = "lost_changes",
+        /// Those of them where offline was to be shown.
+        OfflineUntold = "offline_untold",
         /// Pairs of a watcher and a user who fell silent, told.
         SilentTold = "silent_told",
         /// The same, still shown online at the end.

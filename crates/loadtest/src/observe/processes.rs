@@ -1,6 +1,7 @@
 //! Gateways as processes of this machine: what `/proc` tells of them.
 
 use std::collections::BTreeMap;
+use std::fs;
 use std::time::Duration;
 
 use anyhow::Result;
@@ -28,6 +29,7 @@ impl Processes {
         let mut processes = Vec::new();
         for &pid in pids {
             let usage = Usage::of(pid)?;
+            note_stranger(pid)?;
             rss += usage.rss;
             let cpu_secs = Growing::from(usage.cpu_secs);
             processes.push(Process { pid, cpu_secs, answers: Answers::default() });
@@ -44,6 +46,16 @@ impl Processes {
         let gone = (gone > 0).then(|| ("processes that went away".to_owned(), gone as f64));
         gone.into_iter().collect()
     }
+}
+
+/// Another program's memory would be taken for a gateway's.
+fn note_stranger(pid: u32) -> Result<()> {
+    let name = fs::read_to_string(format!("/proc/{pid}/comm"))?;
+    // Linux keeps the first 15 letters.
+    if !"presence-gateway".starts_with(name.trim()) {
+        eprintln!("warning: --pid {pid}: this is {}, and no presence-gateway", name.trim());
+    }
+    Ok(())
 }
 
 impl Source for Processes {

@@ -143,7 +143,10 @@ impl Server {
 
 /// The URL without its password.
 fn named(url: &Uri) -> String {
-    format!("redis://{}:{}", url.host().unwrap_or_default(), url.port_u16().unwrap_or(PORT))
+    let Some(scheme) = url.scheme_str() else { return url.to_string() };
+    let authority = url.authority().map_or("", |authority| authority.as_str());
+    let host = authority.rsplit_once('@').map_or(authority, |(_, host)| host);
+    format!("{scheme}://{host}")
 }
 
 fn connect(url: &Uri) -> Result<BufReader<TcpStream>> {
@@ -211,6 +214,18 @@ mod tests {
         assert!(redis.look(2.0)[0].contains("answers again"));
         assert_eq!(redis.series.seconds()[0].rss, 0);
         assert!(redis.series.seconds()[1].rss > 0);
+    }
+
+    #[test]
+    fn a_server_is_named_as_it_was_given_but_for_its_password() {
+        let table = [
+            ("redis://user:secret@10.0.0.1:7", "redis://10.0.0.1:7"),
+            ("redis://10.0.0.1", "redis://10.0.0.1"),
+            ("10.0.0.1:6379", "10.0.0.1:6379"),
+        ];
+        for (given, name) in table {
+            assert_eq!(named(&given.parse().unwrap()), name);
+        }
     }
 
     #[test]

@@ -50,14 +50,15 @@ impl Series {
         self.moments.push(Moment { at_s, rss, cpu_secs });
     }
 
-    /// The whole run. Its peak is where the most connections were open, and of such moments the one
-    /// with the most memory.
+    /// The whole run. The growth is shared where the most connections were open, and of such moments at
+    /// the one with the most memory.
     pub(super) fn footprint(&self, timeline: &[Second]) -> Footprint {
         let (rss_after, cpu_secs) =
             self.moments.last().map_or((self.rss_before, 0.0), |last| (last.rss, last.cpu_secs));
         let with_open = self.moments.iter().map(|moment| (open_at(timeline, moment), moment.rss));
-        let (open, rss_peak) = with_open.max().unwrap_or((0, self.rss_before));
-        let grown = rss_peak.cast_signed() - self.rss_before.cast_signed();
+        let (open, rss_then) = with_open.max().unwrap_or((0, self.rss_before));
+        let rss_peak = self.moments.iter().map(|moment| moment.rss).max().unwrap_or(rss_then);
+        let grown = rss_then.cast_signed() - self.rss_before.cast_signed();
         Footprint {
             rss_before: self.rss_before,
             rss_peak,
@@ -102,7 +103,7 @@ mod tests {
     }
 
     #[test]
-    fn the_peak_is_where_the_most_connections_were_open_and_they_share_the_growth() {
+    fn the_peak_is_the_most_memory_and_the_most_connections_share_the_growth_until_then() {
         let mut series = Series::from(1_000);
         series.note(1.02, 3_000, 0.5);
         series.note(2.01, 9_000, 1.0);
@@ -110,7 +111,7 @@ mod tests {
         series.note(3.99, 20_000, 2.5);
         let timeline = [second(1, 10), second(2, 50), second(3, 50), second(4, 20)];
         let found = series.footprint(&timeline);
-        assert_eq!((found.rss_peak, found.rss_after), (9_000, 20_000));
+        assert_eq!((found.rss_peak, found.rss_after), (20_000, 20_000));
         assert_eq!(found.bytes_per_connection, Some(160));
         assert!((found.cpu_secs - 2.5).abs() < 1e-9);
     }

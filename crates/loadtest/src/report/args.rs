@@ -11,7 +11,7 @@ use clap::Args;
 /// more. The exit code is 0 whatever changed.
 #[derive(Debug, Args)]
 pub(crate) struct CompareArgs {
-    /// A report, as `run --json` writes it.
+    /// A report, as `run --json` and `local --json` write it.
     #[arg(value_name = "A.json")]
     pub(crate) before: PathBuf,
     /// The report of a later run.
@@ -22,7 +22,7 @@ pub(crate) struct CompareArgs {
 /// Write a report as a page for a browser: one file, which can be sent to anybody.
 #[derive(Debug, Args)]
 pub(crate) struct PageArgs {
-    /// A report, as `run --json` writes it.
+    /// A report, as `run --json` and `local --json` write it.
     #[arg(value_name = "REPORT.json")]
     pub(crate) report: PathBuf,
     /// The page to be written.

@@ -29,8 +29,9 @@ pub(crate) fn read(path: &Path) -> Result<Report> {
         version: u32,
     }
     let json = fs::read(path).context("cannot be read")?;
-    let Any { version } = serde_json::from_slice(&json)
-        .context("is no report: these are written by presence-loadtest run --json")?;
+    let Any { version } = serde_json::from_slice(&json).context(
+        "is no report: these are written by presence-loadtest run --json, and local --json",
+    )?;
     ensure!(
         version == REPORT_VERSION,
         "is a report of version {version}, and this program reads version {REPORT_VERSION}: use \

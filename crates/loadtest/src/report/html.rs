@@ -29,7 +29,7 @@ struct Data<'a> {
 
 impl Report {
     /// The whole page.
-    pub(crate) fn page(&self) -> Result<String> {
+    pub(crate) fn html(&self) -> Result<String> {
         let never = promises::never().collect();
         let data = serde_json::to_string(&Data { report: self, never })?;
         let started = self.started();
@@ -103,7 +103,7 @@ mod tests {
 
     #[test]
     fn the_page_says_the_verdict_and_the_figures_without_a_script() {
-        let page = sample::report().page().unwrap();
+        let page = sample::report().html().unwrap();
         let (words, _) = page.split_once("<script").unwrap();
         for part in [
             "Every promise was kept, and no connection was lost.",
@@ -119,7 +119,7 @@ mod tests {
 
     #[test]
     fn nothing_is_fetched() {
-        let page = sample::report().page().unwrap();
+        let page = sample::report().html().unwrap();
         for part in ["src=", "href=", "@import", "url(", "fetch(", "{{"] {
             assert!(!page.contains(part), "{part} is in the page");
         }
@@ -134,7 +134,7 @@ mod tests {
         report.urls = vec![hostile.to_owned()];
         report.errors.insert(hostile.to_owned(), 1);
         report.servers[0].kind = hostile.to_owned();
-        let page = report.page().unwrap();
+        let page = report.html().unwrap();
         assert!(!page.contains("<script>alert"), "it got out");
         assert_eq!(page.matches("</script>").count(), 3);
         let (_, json) = page.split_once(r#"id="data">"#).unwrap();
@@ -152,7 +152,7 @@ mod tests {
         report.servers.clear();
         report.phases.clear();
         report.urls.clear();
-        let page = report.page().unwrap();
+        let page = report.html().unwrap();
         assert!(page.contains("No promise was put to the test, but nobody ever connected."));
     }
 }

@@ -7,8 +7,8 @@ pub(crate) const STARTED: &str = Count::Started.name();
 pub(crate) const CONNECTED: &str = Count::Connected.name();
 pub(crate) const FAILED: &str = Count::Failed.name();
 pub(crate) const DROPPED: &str = Count::Dropped.name();
-pub(crate) const CLOSED_ON_PURPOSE: &str = Count::ClosedOnPurpose.name();
-pub(crate) const FELL_SILENT: &str = Count::FellSilent.name();
+pub(crate) const RETURNED_IN_GRACE: &str = Count::ReturnedInGrace.name();
+pub(crate) const SILENT_TOLD: &str = Count::SilentTold.name();
 pub(crate) const SNAPSHOT_STATES: &str = Count::SnapshotStates.name();
 pub(crate) const PUSHED_ONLINE: &str = Count::PushedOnline.name();
 pub(crate) const PUSHED_OFFLINE: &str = Count::PushedOffline.name();
@@ -18,6 +18,7 @@ pub(crate) const EARLY_OFFLINE: &str = Count::EarlyOffline.name();
 pub(crate) const FALSE_OFFLINE: &str = Count::FalseOffline.name();
 pub(crate) const FLAPS_SHOWN: &str = Count::FlapsShown.name();
 pub(crate) const LOST_CHANGES: &str = Count::LostChanges.name();
+pub(crate) const OFFLINE_UNTOLD: &str = Count::OfflineUntold.name();
 pub(crate) const SILENT_UNTOLD: &str = Count::SilentUntold.name();
 
 /// Signs of life sent.

@@ -3,21 +3,22 @@
 use std::collections::BTreeMap;
 
 use super::{
-    Brief, Distribution, Ending, Footprint, PhaseSpan, REPORT_VERSION, Report, Second, Server,
-    ServerSecond, names,
+    Brief, Distribution, Ending, Footprint, PLANNED, PhaseSpan, REPORT_VERSION, Report, Second,
+    Server, ServerSecond, names,
 };
 
 const SECONDS: u32 = 20;
 
 const CONNECTIONS: u64 = 1000;
 
-const COUNTS: [(&str, u64); 16] = [
+const COUNTS: [(&str, u64); 17] = [
+    (PLANNED, CONNECTIONS),
     (names::STARTED, CONNECTIONS),
     (names::CONNECTED, CONNECTIONS),
     (names::FAILED, 0),
     (names::DROPPED, 0),
-    (names::CLOSED_ON_PURPOSE, 10),
-    (names::FELL_SILENT, 5),
+    (names::RETURNED_IN_GRACE, 10),
+    (names::SILENT_TOLD, 5),
     ("pings", 2000),
     (names::SNAPSHOT_STATES, 20_000),
     (names::PUSHED_ONLINE, 19_000),

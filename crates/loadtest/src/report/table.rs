@@ -6,15 +6,13 @@ use std::fmt::{self, Write as _};
 use super::names::GATEWAYS;
 use super::written::counted;
 use super::{CONNECTING, Distribution, Ending, Footprint, OPEN, PLANNED, Report};
-use crate::measures::{Count, Timing};
-
-/// When the tester itself was this late, its other numbers are not the server's alone.
-pub(crate) const LATENESS_WORTH_A_WORD_MS: f64 = 20.0;
+use crate::measures::Count;
 
 impl Report {
     /// Writes it in lines.
     pub(super) fn write_lines(&self, text: &mut String) -> fmt::Result {
         self.write_head(text)?;
+        self.write_verdict(text)?;
         self.write_connections(text)?;
         self.write_presence(text)?;
         self.write_timings(text)?;
@@ -43,6 +41,15 @@ impl Report {
         writeln!(text, "\n{name}, {gateways}: {ending}, after {seconds:.1} s\n")
     }
 
+    fn write_verdict(&self, text: &mut String) -> fmt::Result {
+        let verdict = self.verdict();
+        writeln!(text, "{}", verdict.headline)?;
+        for remark in &verdict.remarks {
+            writeln!(text, "  {remark}")?;
+        }
+        writeln!(text)
+    }
+
     fn write_connections(&self, text: &mut String) -> fmt::Result {
         let count = |count: Count| self.count(count.name());
         writeln!(
@@ -64,6 +71,7 @@ impl Report {
                 (count(Count::Retried), "tried again"),
                 (count(Count::SentAway), "sent away by gateways"),
                 (count(Count::ClosedOnPurpose), "closed"),
+                (count(Count::ReturnedInGrace), "back within grace"),
                 (count(Count::SignedOut), "signed out"),
                 (count(Count::FellSilent), "fell silent"),
                 (count(Count::Froze), "froze"),
@@ -107,12 +115,14 @@ impl Report {
             count(Count::Backward),
             count(Count::LostChanges),
         )?;
-        writeln!(
-            text,
-            "views         {} of {} watched users are seen online",
-            count(Count::ViewsOnline),
-            count(Count::Views),
-        )
+        match count(Count::Views) {
+            0 => Ok(()),
+            views => writeln!(
+                text,
+                "views         {} of {views} watched users are seen online",
+                count(Count::ViewsOnline),
+            ),
+        }
     }
 
     fn write_timings(&self, text: &mut String) -> fmt::Result {
@@ -129,19 +139,7 @@ impl Report {
             }
             writeln!(text)?;
         }
-        if self.lateness_p99_ms() > LATENESS_WORTH_A_WORD_MS {
-            writeln!(
-                text,
-                "This tester was late itself: its latencies are not the server's alone."
-            )?;
-        }
         Ok(())
-    }
-
-    fn lateness_p99_ms(&self) -> f64 {
-        let own = Timing::TesterLate.name();
-        let lateness = self.timings.iter().find(|timing| timing.name == own);
-        lateness.map_or(0.0, |lateness| lateness.p99_ms)
     }
 }
 

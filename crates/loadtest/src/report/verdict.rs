@@ -3,10 +3,10 @@
 //! The page, the table and the exit code all take it from here, so that they agree.
 
 use super::promises::Outcome;
-use super::{Ending, Report, names, written};
+use super::{CONNECTING, Ending, PLANNED, Report, names, written};
 
 /// When the tester itself was this late, latencies are not the server's alone.
-const TESTER_LATE_WORTH_A_WORD_MS: f64 = 20.0;
+pub(crate) const LATENESS_WORTH_A_WORD_MS: f64 = 20.0;
 
 /// One look at the whole run.
 #[derive(Debug)]
@@ -62,27 +62,42 @@ impl Report {
     fn went_wrong(&self) -> Vec<String> {
         let ending = match self.ending {
             Ending::Complete => None,
-            Ending::Interrupted => Some("the run was stopped early".to_owned()),
+            Ending::Interrupted if self.were_all_up() => None,
+            Ending::Interrupted => {
+                Some("the run was stopped before every connection came up".to_owned())
+            }
             Ending::NobodyLeft => Some("in the end no connection was left".to_owned()),
             Ending::WorkerLost => Some("a process of the tester died".to_owned()),
         };
         let nobody =
             (self.count(names::CONNECTED) == 0).then(|| "nobody ever connected".to_owned());
+        // Those still on their way when somebody stopped the run are no failures.
+        let unfinished = match self.ending {
+            Ending::Complete | Ending::NobodyLeft => self.count(CONNECTING),
+            Ending::Interrupted | Ending::WorkerLost => 0,
+        };
         let counted = [
-            (self.count(names::FAILED), "failed to connect"),
-            (self.count(names::DROPPED), "were lost"),
+            (self.count(names::FAILED), "failed to connect", "failed to connect"),
+            (self.count(names::DROPPED), "was lost", "were lost"),
+            (unfinished, "was still on its way at the end", "were still on their way at the end"),
         ];
-        let counted = counted.iter().filter(|(number, _)| *number > 0);
-        let counted = counted.map(|(number, what)| {
-            let connections = if *number == 1 { "connection" } else { "connections" };
-            format!("{} {connections} {what}", written::count(*number))
+        let counted = counted.iter().filter(|(number, ..)| *number > 0);
+        let counted = counted.map(|(number, one, many)| match number {
+            1 => format!("1 connection {one}"),
+            _ => format!("{} connections {many}", written::count(*number)),
         });
         ending.into_iter().chain(nobody).chain(counted).collect()
     }
 
+    /// Whether each connection that was to be made was there at some time.
+    fn were_all_up(&self) -> bool {
+        let is_ramp_over = self.phases.first().is_none_or(|ramp| ramp.to_s < self.seconds);
+        is_ramp_over && self.count(names::CONNECTED) >= self.count(PLANNED)
+    }
+
     fn remarks(&self) -> Vec<String> {
         let late = self.timing(names::TESTER_LATE);
-        let late = late.filter(|late| late.p99_ms > TESTER_LATE_WORTH_A_WORD_MS);
+        let late = late.filter(|late| late.p99_ms > LATENESS_WORTH_A_WORD_MS);
         let late = late.map(|late| {
             format!(
                 "The tester was late itself, by {} at the 99th percentile: latencies are not the \
@@ -90,7 +105,9 @@ impl Report {
                 written::ms(late.p99_ms)
             )
         });
-        late.into_iter().collect()
+        let is_early = self.ending == Ending::Interrupted && self.were_all_up();
+        let early = is_early.then(|| "The run was stopped early.".to_owned());
+        early.into_iter().chain(late).collect()
     }
 }
 
@@ -111,14 +128,39 @@ mod tests {
     fn what_went_wrong_without_breaking_a_promise_is_in_the_headline() {
         let mut report = sample::report();
         report.ending = Ending::Interrupted;
+        report.counts.insert(names::CONNECTED.to_owned(), 700);
         report.counts.insert(names::FAILED.to_owned(), 1_200);
         let verdict = report.verdict();
         assert_eq!(verdict.tone, Tone::Flawed);
         assert_eq!(
             verdict.headline,
-            "Every promise was kept, but the run was stopped early and 1,200 connections failed \
-             to connect."
+            "Every promise was kept, but the run was stopped before every connection came up and \
+             1,200 connections failed to connect."
         );
+    }
+
+    #[test]
+    fn a_run_that_was_stopped_early_is_clean_once_every_connection_was_up() {
+        let mut report = sample::report();
+        report.ending = Ending::Interrupted;
+        report.counts.insert(CONNECTING.to_owned(), 3);
+        let verdict = report.verdict();
+        assert_eq!(verdict.tone, Tone::Clean);
+        assert_eq!(verdict.remarks, ["The run was stopped early."]);
+        report.seconds = 10.0;
+        assert_eq!(report.verdict().tone, Tone::Flawed, "the ramp was not over");
+        report.seconds = 20.0;
+        report.counts.insert(names::CONNECTED.to_owned(), 999);
+        assert_eq!(report.verdict().tone, Tone::Flawed, "one was not there");
+    }
+
+    #[test]
+    fn connections_that_are_still_on_their_way_are_told() {
+        let mut report = sample::report();
+        report.counts.insert(CONNECTING.to_owned(), 1);
+        let verdict = report.verdict();
+        assert_eq!(verdict.tone, Tone::Flawed);
+        assert!(verdict.headline.contains("1 connection was still on its way"), "{verdict:?}");
     }
 
     #[test]

@@ -27,6 +27,7 @@ impl Scenario {
         let connections = self.connections();
         let most = u64::from(u32::MAX);
         ensure!(connections <= most, "users: {connections} connections are more than {most}");
+        ensure!(!self.user_prefix.is_empty(), "user_prefix (--users): at least one letter");
         let user_len = self.user_name(self.users - 1).len();
         ensure!(
             user_len <= USER_ID_LEN_MAX,

@@ -5,10 +5,12 @@ mod table;
 
 use std::collections::BTreeMap;
 use std::fmt;
+use std::process::ExitCode;
 
 use serde::Serialize;
 
-use crate::report::Distribution;
+use crate::coordinator::INTERRUPTED;
+use crate::report::{Distribution, Ending};
 use crate::reported::Reported;
 use crate::sim::args::Path;
 use crate::sim::meter::Reading;
@@ -19,6 +21,7 @@ use crate::sim::tally::Tally;
 /// A finished simulation, in the order in which it is read.
 #[derive(Debug, Serialize)]
 pub(crate) struct Report {
+    pub(crate) ending: Ending,
     pub(crate) path: Path,
     pub(crate) sessions: u32,
     pub(crate) gateways: u32,
@@ -96,6 +99,7 @@ impl Report {
             }
         };
         Self {
+            ending: found.ending,
             path: plan.path,
             sessions: plan.sessions,
             gateways: plan.gateways,
@@ -144,6 +148,15 @@ impl Reported for Report {
         let Presence { false_offlines, read_offline, silent_deaths, .. } = self.presence;
         false_offlines + read_offline + silent_deaths == 0 && self.troubles.is_empty()
     }
+
+    fn exit_code(&self) -> ExitCode {
+        match (self.is_clean(), self.ending) {
+            // Nobody shall take it for one that was done.
+            (true, Ending::Interrupted) => INTERRUPTED.into(),
+            (true, _) => ExitCode::SUCCESS,
+            (false, _) => ExitCode::FAILURE,
+        }
+    }
 }
 
 #[cfg(test)]
@@ -159,6 +172,7 @@ mod tests {
             bytes_per_user: 321.4,
         };
         Report {
+            ending: Ending::Complete,
             path: Path::Engine,
             sessions: 1_000_000,
             gateways: 2,

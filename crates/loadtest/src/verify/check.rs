@@ -8,12 +8,11 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use anyhow::{Context, Result};
-use tokio::signal::ctrl_c;
-use tokio::signal::unix::{SignalKind, signal};
 use tokio::task::{JoinSet, spawn_blocking};
 use tokio::time::Instant;
 
 use crate::report::written::counted;
+use crate::stop::stop_requested;
 use crate::verify::actor::Actor;
 use crate::verify::args::{VerifyArgs, name_of};
 use crate::verify::breaker::Breaker;
@@ -83,16 +82,6 @@ pub(crate) async fn check(args: &VerifyArgs, plan: Plan) -> Result<Report> {
     check.report.starved_ms = world.lag.lock().starved_max() as f64 / 1000.0;
     check.report.refusals = world.refusals.snapshot();
     Ok(check.report)
-}
-
-/// SIGINT or SIGTERM: what was started is ended all the same.
-async fn stop_requested() -> Result<()> {
-    let mut terminate = signal(SignalKind::terminate())?;
-    tokio::select! {
-        interrupted = ctrl_c() => interrupted?,
-        _ = terminate.recv() => {}
-    }
-    Ok(())
 }
 
 fn summary(args: &VerifyArgs, plan: &Plan, history: &History, deployment: &Deployment) -> String {

@@ -47,8 +47,8 @@ pub(super) struct Connection {
     pub(super) due_us: u64,
     /// When its `hello` was sent.
     pub(super) hello_us: u64,
-    /// When its `watch` was sent.
-    pub(super) watched_us: u64,
+    /// Since when it is to know all whom it watches: its `watch` was sent then, or it thawed.
+    pub(super) listens_us: u64,
     /// When it last gave a sign of life.
     pub(super) alive_us: u64,
     pub(super) views: Views,
@@ -73,7 +73,7 @@ impl Connection {
             truth: Truth::Never.pack(),
             due_us: 0,
             hello_us: 0,
-            watched_us: 0,
+            listens_us: 0,
             alive_us: 0,
             views,
         }

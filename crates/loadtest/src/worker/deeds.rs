@@ -123,12 +123,14 @@ impl Worker {
             return;
         }
         connection.stage = Stage::Live;
+        connection.listens_us = now_us;
         let hello_us = connection.hello_us;
         let is_in_time = now_us + CLOSE_US < alive_us + self.rules.ttl_us;
         let since = if is_in_time { hello_us } else { now_us };
-        self.note(index, Truth::Online { since, welcome_after_ms: 0 });
+        self.note(index, Truth::Online { since, welcome_after_ms: 0, after_offline: false });
         self.count(Count::Thawed);
-        if let Err(failure) = self.send(index, Kind::Ping, b"thawed") {
+        self.count(Count::Pings);
+        if let Err(failure) = self.send(index, Kind::Ping, &now_us.to_be_bytes()) {
             self.lose(index, &failure);
         }
     }
@@ -172,16 +174,18 @@ impl Worker {
         let stage = connection.stage;
         connection.release();
         let is_wanted = connection.is_opening() || stage == Stage::Live;
-        if let Failure::Closed(code) = failure
-            && is_wanted
-        {
+        let is_drained = failure.is_drain() || (stage == Stage::Live && connection.is_sent_away);
+        if let Failure::Closed(code) = failure {
             self.measures.close(close_label(*code));
         }
         if let Some(back_off) = self.world.scenario.reconnect
             && is_wanted
         {
             self.come_back(index, stage, back_off);
-            return self.measures.error(failure.to_string());
+            if !is_drained {
+                self.measures.error(failure.to_string());
+            }
+            return;
         }
         match stage {
             // As it was asked to.
@@ -216,18 +220,21 @@ impl Worker {
                 continue;
             }
             let views: Vec<(u32, bool)> = self.connections[index].views.iter().collect();
-            let watched_us = self.connections[index].watched_us;
+            let listens_us = self.connections[index].listens_us;
             for (user, is_seen_online) in views {
                 let truth = self.truth_of(user);
                 self.count(Count::Views);
                 self.measures.add(Count::ViewsOnline, u64::from(is_seen_online));
                 let is_lost = match self.rules.due(truth, now_us) {
-                    Due::Online => !is_seen_online && is_settled(watched_us, now_us),
+                    Due::Online => !is_seen_online && is_settled(listens_us, now_us),
                     Due::Offline => is_seen_online,
                     Due::Either => false,
                 };
                 if is_lost {
                     self.count(Count::LostChanges);
+                    if is_seen_online && truth != Truth::Never {
+                        self.count(Count::OfflineUntold);
+                    }
                     if matches!(truth, Truth::Silent { .. }) {
                         self.count(Count::SilentUntold);
                     }

@@ -11,7 +11,7 @@ use crate::ledger::Truth;
 use crate::measures::{Count, Timing, micros};
 use crate::worker::connection::Stage;
 use crate::worker::frames::{self, Incoming, Kind, MESSAGE_LEN_MAX};
-use crate::worker::judge::Verdict;
+use crate::worker::judge::{Verdict, is_offline_untold};
 use crate::worker::opening::Upgrade;
 use crate::worker::reactor::{Later, Worker};
 use crate::worker::views::Change;
@@ -165,7 +165,7 @@ impl Worker {
     fn take_in_snapshot(&mut self, index: u32, state: &UserState) {
         let Some((user, _)) = self.see(index, state) else { return };
         if state.state == Availability::Offline {
-            let asked_us = self.connection(index).watched_us;
+            let asked_us = self.connection(index).listens_us;
             let truth = self.truth_of(user);
             if truth.is_online()
                 && self.rules.judge_offline(truth, asked_us) == Verdict::FalseOffline
@@ -182,13 +182,22 @@ impl Worker {
         });
         match self.see(index, state) {
             Some((user, Change::CameOnline)) => {
-                let (Truth::Joining { since } | Truth::Online { since, .. }) = self.truth_of(user)
+                let (Truth::Joining { since, .. } | Truth::Online { since, .. }) =
+                    self.truth_of(user)
                 else {
                     return;
                 };
                 self.measures.time(Timing::OnlinePush, now_us.saturating_sub(since));
             }
             Some((user, Change::WentOffline)) => self.judge_offline(user, now_us),
+            Some((user, Change::CameBack)) => {
+                let listens_us = self.connection(index).listens_us;
+                let truth = self.truth_of(user);
+                if is_offline_untold(truth, listens_us, now_us) {
+                    self.count(Count::OfflineUntold);
+                    self.count(Count::LostChanges);
+                }
+            }
             Some((_, Change::Dropped)) | None => self.count(Count::Backward),
             Some((_, Change::None)) => {}
         }
@@ -214,6 +223,8 @@ impl Worker {
     fn see(&mut self, index: u32, state: &UserState) -> Option<(u32, Change)> {
         let user = self.world.scenario.user_of(state.user.as_str())?;
         let is_online = state.state == Availability::Online;
-        Some((user, self.connection(index).views.take(user, state.version, is_online)))
+        let since_ms = state.since.unwrap_or_default();
+        let views = &mut self.connection(index).views;
+        Some((user, views.take(user, state.version, is_online, since_ms)))
     }
 }

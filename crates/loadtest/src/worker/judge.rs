@@ -82,8 +82,14 @@ impl Rules {
         if now + CLOSE_US <= graced_until {
             Truth::Returned { since, welcome_after_ms }
         } else {
-            Truth::Online { since, welcome_after_ms }
+            let after_offline = self.must_have_been_told(before, since);
+            Truth::Online { since, welcome_after_ms, after_offline }
         }
+    }
+
+    /// Whether every watcher must know by `now` that a user has left.
+    pub(crate) fn must_have_been_told(self, truth: Truth, now: u64) -> bool {
+        truth != Truth::Never && self.due(truth, now) == Due::Offline
     }
 
     /// Judges an *offline* that arrives `now`.
@@ -100,7 +106,7 @@ impl Rules {
             Truth::Bye { .. } => late(Timing::OfflineBye, ideal),
             Truth::Closed { .. } => late(Timing::OfflineClosed, ideal),
             Truth::Silent { at } => late(Timing::OfflineSilent, at + self.ttl_us),
-            Truth::Online { since, welcome_after_ms } => {
+            Truth::Online { since, welcome_after_ms, .. } => {
                 if now > welcomed_at(since, welcome_after_ms) + IN_FLIGHT_US {
                     Verdict::FalseOffline
                 } else {
@@ -124,7 +130,7 @@ impl Rules {
         match truth {
             Truth::Never => Due::Offline,
             Truth::Joining { .. } => Due::Either,
-            Truth::Online { since, welcome_after_ms }
+            Truth::Online { since, welcome_after_ms, .. }
             | Truth::Returned { since, welcome_after_ms } => {
                 let welcomed = welcomed_at(since, welcome_after_ms);
                 if now > welcomed + SETTLED_US { Due::Online } else { Due::Either }
@@ -142,6 +148,21 @@ pub(crate) fn is_settled(asked_us: u64, now_us: u64) -> bool {
     now_us > asked_us + SETTLED_US
 }
 
+/// Whether a watcher must have been told offline to whom somebody is told online again `now`,
+/// online as before. It knows all whom it watches since `listens_us`.
+pub(crate) fn is_offline_untold(truth: Truth, listens_us: u64, now: u64) -> bool {
+    match truth {
+        Truth::Joining { since, after_offline } => after_offline && is_settled(listens_us, since),
+        // Later it is not the return that is told.
+        Truth::Online { since, welcome_after_ms, after_offline } => {
+            after_offline
+                && is_settled(listens_us, since)
+                && !is_settled(welcomed_at(since, welcome_after_ms), now)
+        }
+        _ => false,
+    }
+}
+
 fn welcomed_at(since: u64, welcome_after_ms: u32) -> u64 {
     since + u64::from(welcome_after_ms) * 1_000
 }
@@ -152,6 +173,10 @@ mod tests {
 
     const RULES: Rules = Rules { ttl_us: 30_000_000, grace_us: 3_000_000 };
     const SECOND: u64 = 1_000_000;
+
+    fn online(since: u64, welcome_after_ms: u32) -> Truth {
+        Truth::Online { since, welcome_after_ms, after_offline: false }
+    }
 
     #[test]
     fn lateness_counts_from_the_ideal_moment_of_each_cause() {
@@ -185,22 +210,50 @@ mod tests {
         assert_eq!(RULES.judge_offline(back, 103 * SECOND), Verdict::FlapShown);
         assert_eq!(RULES.judge_offline(back, 109 * SECOND), Verdict::FalseOffline);
         let late = RULES.welcomed(closed, 102 * SECOND, 103 * SECOND);
-        assert_eq!(late, Truth::Online { since: 102 * SECOND, welcome_after_ms: 1_000 });
+        assert_eq!(late, online(102 * SECOND, 1_000));
         assert_eq!(RULES.judge_offline(late, 103 * SECOND + 1), Verdict::Unjudged);
         assert_eq!(RULES.judge_offline(late, 105 * SECOND), Verdict::FalseOffline);
         let cut = Truth::Cut { at: 100 * SECOND };
         let back = RULES.welcomed(cut, 102 * SECOND, 102 * SECOND);
         assert_eq!(back, Truth::Returned { since: 102 * SECOND, welcome_after_ms: 0 });
         let late = RULES.welcomed(cut, 104 * SECOND, 104 * SECOND);
-        assert_eq!(late, Truth::Online { since: 104 * SECOND, welcome_after_ms: 0 });
+        assert_eq!(late, online(104 * SECOND, 0));
         let after_bye = RULES.welcomed(Truth::Bye { at: 100 }, 200, 300);
-        assert_eq!(after_bye, Truth::Online { since: 200, welcome_after_ms: 0 });
+        assert_eq!(after_bye, online(200, 0));
+    }
+
+    #[test]
+    fn who_was_gone_for_long_must_have_been_shown_offline_to_those_who_listened() {
+        let since = 100 * SECOND;
+        let back = |before| RULES.welcomed(before, since, since + SECOND);
+        let is_untold = |truth| is_offline_untold(truth, 0, since + 2 * SECOND);
+        let table = [
+            (Truth::Never, false),
+            (Truth::Bye { at: 97 * SECOND }, true),
+            (Truth::Bye { at: 98 * SECOND }, false),
+            (Truth::Closed { at: 94 * SECOND }, true),
+            (Truth::Closed { at: 96 * SECOND }, false),
+            (Truth::Closed { at: 99 * SECOND }, false),
+            (Truth::Silent { at: 64 * SECOND }, true),
+            (Truth::Cut { at: 66 * SECOND }, false),
+        ];
+        for (before, untold) in table {
+            assert_eq!(is_untold(back(before)), untold, "{before:?}");
+        }
+        let joining = |after_offline| Truth::Joining { since, after_offline };
+        assert!(is_untold(joining(true)) && !is_untold(joining(false)));
+        assert!(!is_offline_untold(joining(true), 98 * SECOND, since));
+        let gone = back(Truth::Bye { at: 97 * SECOND });
+        let is_untold = |listens_us, now| is_offline_untold(gone, listens_us, now);
+        assert!(is_untold(97 * SECOND, since + SECOND));
+        assert!(!is_untold(98 * SECOND, since + SECOND));
+        assert!(!is_untold(97 * SECOND, since + 4 * SECOND));
     }
 
     #[test]
     fn of_several_sessions_one_that_lives_or_else_the_last_to_end_decides() {
         let at = 100 * SECOND;
-        let online = Truth::Online { since: 1, welcome_after_ms: 0 };
+        let online = online(1, 0);
         let bye = Truth::Bye { at: at + SECOND };
         let table = [
             ([Truth::Never, Truth::Never], Truth::Never),
@@ -218,12 +271,11 @@ mod tests {
     #[test]
     fn at_the_end_views_must_show_what_is_true_and_settled() {
         let now = 100 * SECOND;
-        let online = |since| Truth::Online { since, welcome_after_ms: 0 };
         let table = [
             (Truth::Never, Due::Offline),
-            (Truth::Joining { since: 0 }, Due::Either),
-            (online(0), Due::Online),
-            (online(99 * SECOND), Due::Either),
+            (Truth::Joining { since: 0, after_offline: false }, Due::Either),
+            (online(0, 0), Due::Online),
+            (online(99 * SECOND, 0), Due::Either),
             (Truth::Bye { at: 97 * SECOND }, Due::Offline),
             (Truth::Closed { at: 97 * SECOND }, Due::Either),
             (Truth::Silent { at: 64 * SECOND }, Due::Offline),

@@ -129,7 +129,7 @@ impl Worker {
         let now_us = self.clock.now_us();
         let connection = self.connection(index);
         connection.stage = Stage::Live;
-        connection.watched_us = now_us;
+        connection.listens_us = now_us;
         let wanted_us = connection.wanted_us;
         let timing = if connection.is_sent_away { Timing::Return } else { Timing::Connect };
         (connection.failures, connection.is_sent_away) = (0, false);
@@ -173,8 +173,10 @@ impl Worker {
 
     /// Before the `hello` is sent, so that no push can be faster than its note.
     fn note_joining(&mut self, index: u32, now_us: u64) {
-        if !self.standing(index).is_online() {
-            self.write_truth(index, Truth::Joining { since: now_us });
+        let before = self.standing(index);
+        if !before.is_online() {
+            let after_offline = self.rules.must_have_been_told(before, now_us);
+            self.write_truth(index, Truth::Joining { since: now_us, after_offline });
         }
     }
 }

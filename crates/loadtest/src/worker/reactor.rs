@@ -233,14 +233,19 @@ impl Worker {
     }
 
     fn second(&mut self, at_s: u32) -> Result<News> {
-        let gone =
-            |connection: &&Connection| matches!(connection.stage, Stage::Gone | Stage::Silent);
-        let gone = self.connections.iter().filter(gone).count();
+        let count = |is_so: fn(&Connection) -> bool| {
+            self.connections.iter().filter(|connection| is_so(connection)).count() as u64
+        };
+        let gone = count(|one| matches!(one.stage, Stage::Gone | Stage::Silent));
+        let open = count(|one| matches!(one.stage, Stage::Live | Stage::Frozen));
+        let connecting = count(Connection::is_opening);
         Ok(News::Second(Box::new(SecondOfWorker {
             at_s,
             growth: self.measures.take(),
             usage: Usage::of_this_process()?,
-            alive: (self.connections.len() - gone) as u64,
+            alive: self.connections.len() as u64 - gone,
+            open,
+            connecting,
             ttl_ms: self.rules.ttl_us / 1_000,
             grace_ms: self.rules.grace_us / 1_000,
         })))

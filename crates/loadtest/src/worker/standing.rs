@@ -3,6 +3,7 @@
 //! A note is made before the act, so that nobody can be told of the act sooner than of the note.
 
 use crate::ledger::Truth;
+use crate::measures::Count;
 use crate::worker::connection::Connection;
 use crate::worker::reactor::Worker;
 
@@ -27,6 +28,9 @@ impl Worker {
         let before = self.standing(index);
         let hello_us = self.connection(index).hello_us;
         let truth = self.rules.welcomed(before, hello_us, now_us);
+        if matches!(truth, Truth::Returned { .. }) {
+            self.count(Count::ReturnedInGrace);
+        }
         self.note(index, truth);
     }
 

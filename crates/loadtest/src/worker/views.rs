@@ -22,6 +22,8 @@ pub(crate) struct Views {
 pub(crate) enum Change {
     CameOnline,
     WentOffline,
+    /// Online as before, but since a later time: it was offline between.
+    CameBack,
     /// It is the same dot.
     None,
     /// The state is not newer, or not of a watched user.
@@ -56,8 +58,15 @@ impl Views {
         size_of_val(&*self.users) + size_of_val(&*self.states)
     }
 
-    /// Takes in what was said of a user.
-    pub(crate) fn take(&mut self, user: u32, version: u64, is_online: bool) -> Change {
+    /// Takes in what was said of a user, with the beginning of its state in ms. A version is a time
+    /// in µs.
+    pub(crate) fn take(
+        &mut self,
+        user: u32,
+        version: u64,
+        is_online: bool,
+        since_ms: u64,
+    ) -> Change {
         let Ok(at) = self.users.binary_search(&user) else { return Change::Dropped };
         let old = self.states[at];
         // One more than the version, as a user who was never seen has version 0.
@@ -70,6 +79,7 @@ impl Views {
         match (old & 1 == 1, is_online) {
             (false, true) => Change::CameOnline,
             (true, false) => Change::WentOffline,
+            (true, true) if since_ms * 1_000 > old >> 1 => Change::CameBack,
             _ => Change::None,
         }
     }
@@ -83,22 +93,24 @@ mod tests {
     fn only_newer_states_of_watched_users_change_the_view() {
         let mut views = Views::new(vec![3, 7]);
         let table = [
-            (3, 0, false, Change::None),
-            (3, 5, true, Change::CameOnline),
-            (3, 5, true, Change::None),
-            (3, 5, false, Change::Dropped),
-            (3, 4, false, Change::Dropped),
-            (3, 6, true, Change::None),
-            (3, 7, false, Change::WentOffline),
-            (4, 9, true, Change::Dropped),
-            (7, (1 << 53) - 1, true, Change::CameOnline),
+            (3, 0, false, 0, Change::None),
+            (3, 5_000, true, 5, Change::CameOnline),
+            (3, 5_000, true, 5, Change::None),
+            (3, 5_000, false, 5, Change::Dropped),
+            (3, 4_000, false, 4, Change::Dropped),
+            (3, 6_000, true, 5, Change::None),
+            (3, 7_000, true, 7, Change::CameBack),
+            (3, 8_000, false, 8, Change::WentOffline),
+            (4, 9_000, true, 9, Change::Dropped),
+            (7, (1 << 53) - 1, true, 9, Change::CameOnline),
         ];
-        for (user, version, is_online, change) in table {
-            assert_eq!(views.take(user, version, is_online), change, "{user} {version}");
+        for (user, version, is_online, since_ms, change) in table {
+            let taken = views.take(user, version, is_online, since_ms);
+            assert_eq!(taken, change, "{user} {version}");
         }
         assert!(views.iter().eq([(3, false), (7, true)]));
         views.forget();
         assert!(views.iter().eq([(3, false), (7, false)]));
-        assert_eq!(views.take(3, 5, true), Change::CameOnline);
+        assert_eq!(views.take(3, 5, true, 0), Change::CameOnline);
     }
 }

@@ -17,6 +17,7 @@ use tokio_tungstenite::tungstenite::handshake::derive_accept_key;
 
 use crate::contacts::Contacts;
 use crate::failure::Failure;
+use crate::fetch;
 use crate::limits::Limits;
 use crate::measures::micros;
 use crate::scenario::Scenario;
@@ -165,13 +166,14 @@ pub(crate) fn resolve(url: &Uri) -> Result<SocketAddr> {
         "only ws:// is spoken here, as in ws://127.0.0.1:8080/ws"
     );
     let host = url.host().context("the URL names no host")?;
+    // A proxy may have put something before it.
     ensure!(
-        url.path() != "/",
+        url.path().ends_with("/ws"),
         "sockets are at the path /ws: write ws://{}/ws",
         url.authority().map_or("", Authority::as_str)
     );
     let host = host.trim_start_matches('[').trim_end_matches(']');
-    let mut found = (host, url.port_u16().unwrap_or(80)).to_socket_addrs()?;
+    let mut found = (host, fetch::port(url, 80)?).to_socket_addrs()?;
     found.next().context("the host has no address")
 }
 

@@ -87,14 +87,16 @@
       height: chart.wide ? 250 : 210,
       padding: [chart.x ? 10 : 20, 26, 0, 0],
       scales: {
-        x: { time: false },
+        // The first second is the way to its end.
+        x: { time: false, range: (_, min, max) => [Math.min(0, min), max] },
         y: unit.log ? { distr: 3 } : { range: (_, min, max) => [Math.min(0, min), max > 0 ? max * 1.05 : 1] },
       },
       axes: [
         { ...axis, size: 32, ...(chart.x ? chart.x.axis : secondsAxis) },
         {
           ...axis,
-          size: 62,
+          // As wide as its widest label, with the tick beside it.
+          size: (_, labels) => Math.max(62, 20 + 8 * Math.max(0, ...(labels ?? []).map((label) => label.length))),
           ...(unit.increments && { incrs: unit.increments }),
           values: (_, ticks) => ticks.map((tick) => (tick == null ? "" : unit.tick(tick))),
         },

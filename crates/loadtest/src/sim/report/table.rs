@@ -4,7 +4,7 @@ use std::fmt::{self, Write as _};
 use std::time::Duration;
 
 use super::{Cost, Report};
-use crate::report::{LATENESS_WORTH_A_WORD_MS, write_kinds};
+use crate::report::{Ending, LATENESS_WORTH_A_WORD_MS, write_kinds};
 use crate::reported::Reported;
 use crate::sim::args::Path;
 
@@ -24,6 +24,9 @@ impl Report {
         )?;
         if late.p99_ms > LATENESS_WORTH_A_WORD_MS {
             writeln!(text, "The driver was late itself: the machine has too little to give.")?;
+        }
+        if self.ending == Ending::Interrupted {
+            writeln!(text, "It was stopped early.")?;
         }
         write_kinds(text, "troubles", &self.troubles)?;
         if self.path == Path::SetEx {
