@@ -14,7 +14,7 @@ use table::{Paint, Table};
 use crate::coordinator::INTERRUPTED;
 use crate::reported::Reported;
 use crate::verify::args::{Scenario, StoreArg, VerifyArgs, name_of};
-use crate::verify::judge::{Extreme, Findings, Promise, Violation, secs};
+use crate::verify::judge::{Extreme, Findings, Promise, Violation, Widened, secs};
 use crate::verify::record::Us;
 use crate::verify::truth::{Cause, Rules};
 
@@ -42,10 +42,10 @@ pub(crate) struct Report {
     /// Entries of views that were compared with the truth once all was quiet.
     pub(crate) views: u64,
     pub(crate) answers: u64,
-    /// How often offline was later than promised, by its cause.
-    pub(crate) late: BTreeMap<Cause, u64>,
     pub(crate) latest: BTreeMap<Cause, Extreme>,
     pub(crate) earliest: BTreeMap<Cause, Extreme>,
+    pub(crate) after_deafness: Extreme,
+    pub(crate) untold: Extreme,
     pub(crate) after_faults: Extreme,
     pub(crate) keys_back: Extreme,
     pub(crate) online: Quantiles,
@@ -53,6 +53,8 @@ pub(crate) struct Report {
     pub(crate) lag_ms: f64,
     /// The most that the deployment's processes together waited for a CPU within a second.
     pub(crate) starved_ms: f64,
+    /// Verdicts that hung on bounds that were widened, since the machine was busy.
+    pub(crate) widened: Widened,
     pub(crate) broken: BTreeMap<Promise, u64>,
     pub(crate) stories: Vec<Story>,
     /// Sign-ins that failed and messages that were refused, by reason.
@@ -98,14 +100,16 @@ impl Report {
             returns: 0,
             views: 0,
             answers: 0,
-            late: BTreeMap::new(),
             latest: BTreeMap::new(),
             earliest: BTreeMap::new(),
+            after_deafness: Extreme::default(),
+            untold: Extreme::default(),
             after_faults: Extreme::default(),
             keys_back: Extreme::default(),
             online: Quantiles::default(),
             lag_ms: 0.0,
             starved_ms: 0.0,
+            widened: Widened::default(),
             broken: BTreeMap::new(),
             stories: Vec::new(),
             refusals: BTreeMap::new(),
@@ -126,7 +130,10 @@ impl Report {
         for (cause, found) in &findings.earliest {
             self.earliest.entry(*cause).or_default().merge(*found, u64::min);
         }
+        self.after_deafness.merge(findings.after_deafness, u64::max);
+        self.untold.merge(findings.untold, u64::max);
         self.after_faults.merge(findings.after_faults, u64::max);
+        self.widened.merge(findings.widened);
         self.online_us.extend(&findings.online_us);
         self.online = Quantiles::of(&mut self.online_us);
     }
@@ -134,9 +141,6 @@ impl Report {
     /// Counts a broken promise, and keeps the history of the first few.
     pub(crate) fn add_violation(&mut self, violation: &Violation, tell: impl FnOnce() -> String) {
         *self.broken.entry(violation.promise).or_default() += 1;
-        if let (Promise::LateOffline, Some(cause)) = (violation.promise, violation.cause) {
-            *self.late.entry(cause).or_default() += 1;
-        }
         let mut of_promise: Vec<&Story> = self.stories.iter().collect();
         of_promise.retain(|story| story.promise == violation.promise);
         let told = |story: &&Story| {

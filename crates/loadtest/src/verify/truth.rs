@@ -79,13 +79,25 @@ pub(crate) struct Departure {
     pub(crate) excuse: Option<Excuse>,
 }
 
-/// Why a change may be late.
+/// Why a change may be late, and what its time counts from instead.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Excuse {
     /// A fault that ended then.
     Healed(Us),
     /// The gateway that knew of it died.
-    Untold,
+    Untold(Us),
+    /// Its gateway was stopped, and could not notice the silence: that counts from later.
+    Deaf(Us),
+}
+
+impl Departure {
+    /// What `latest` counts from.
+    pub(crate) fn counts_from(&self) -> Us {
+        match self.excuse {
+            None => self.from.by,
+            Some(Excuse::Healed(from) | Excuse::Untold(from) | Excuse::Deaf(from)) => from,
+        }
+    }
 }
 
 /// A time in which nobody may be shown online.

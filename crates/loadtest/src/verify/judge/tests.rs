@@ -54,6 +54,11 @@ fn broken(sessions: Vec<Facts>, told: &[(u64, Sight)]) -> Vec<Promise> {
     judged(&round(sessions, told)).0
 }
 
+fn stop(from: u64, until: u64) -> Fault {
+    let from = Moment::at(from * MS);
+    Fault { kind: FaultKind::GatewayPause, place: Some(0), from, healed: Some(until * MS) }
+}
+
 use Sight::{Offline, Online};
 
 #[test]
@@ -63,7 +68,10 @@ fn what_comes_in_time_is_right_and_measured() {
     let (broken, findings) = judged(&round(sessions, &told));
     assert_eq!(broken, []);
     assert_eq!(findings.online_us, [50 * MS]);
-    assert_eq!(findings.latest[&Cause::Closed], Extreme { checked: 1, worst_us: 1_030 * MS });
+    assert_eq!(
+        findings.latest[&Cause::Closed],
+        Extreme { checked: 1, worst_us: 1_030 * MS, broken: 0 }
+    );
     assert_eq!(findings.earliest[&Cause::Closed].worst_us, 1_030 * MS);
     assert_eq!((findings.states, findings.presences, findings.absences), (3, 1, 1));
 }
@@ -113,6 +121,49 @@ fn an_online_that_does_not_come_is_late() {
 }
 
 #[test]
+fn a_figure_and_its_verdict_are_of_the_same_samples() {
+    let kept = |worst: u64| Extreme { checked: 1, worst_us: worst * MS, broken: 0 };
+    let broken = |worst: u64| Extreme { broken: 1, ..kept(worst) };
+    let closed = || vec![session(1_000, Some((10_000, Ending::Closed)))];
+    let findings = |told: &[(u64, Sight)]| judged(&round(closed(), told)).1;
+    let early = findings(&[(3_000, Online), (10_088, Offline)]);
+    assert_eq!(early.earliest[&Cause::Closed], broken(88));
+    let late = findings(&[(3_000, Online), (12_500, Offline)]);
+    assert_eq!(late.latest[&Cause::Closed], broken(2_500));
+    // In time at first, then not until too late.
+    let again = [(3_000, Online), (11_100, Offline), (11_200, Online), (12_500, Offline)];
+    assert_eq!(findings(&again).latest[&Cause::Closed], broken(2_500));
+    assert_eq!(findings(&again[..3]).violations[0].promise, Promise::Ghost);
+    assert!(findings(&again[..3]).latest.is_empty());
+    // A gateway that was stopped for its TTL may be taken for dead: nothing is too early then.
+    let mut stopped = round(closed(), &[(3_000, Online), (10_088, Offline)]);
+    stopped.faults = vec![stop(5_000, 9_500)];
+    let (promises, findings) = judged(&stopped);
+    assert_eq!(promises, []);
+    assert!(findings.earliest.is_empty() && findings.latest.is_empty());
+    assert_eq!(findings.after_faults, kept(588));
+}
+
+#[test]
+fn what_a_stopped_gateway_or_one_that_ended_delays_has_rows_of_its_own() {
+    let rules = Rules { ttl: 30_000 * MS, ..RULES };
+    let frozen = vec![session(1_000, Some((10_000, Ending::Frozen)))];
+    let mut stopped = round(frozen, &[(3_000, Online), (43_000, Offline)]);
+    stopped.faults = vec![stop(10_000, 12_500)];
+    let findings = judge(&rules, &Lag::default(), &stopped);
+    assert_eq!(findings.violations, []);
+    assert!(findings.latest.is_empty(), "{findings:?}");
+    let worst_us = (43_000 - 9_500 - 2_500 - 1_000) * MS;
+    assert_eq!(findings.after_deafness, Extreme { checked: 1, worst_us, broken: 0 });
+    let closed = vec![session(1_000, Some((10_000, Ending::Closed)))];
+    let mut ended = round(closed, &[(3_000, Online), (15_000, Offline)]);
+    ended.faults = vec![Fault { kind: FaultKind::GatewayKill, ..stop(10_100, 30_000) }];
+    let (promises, findings) = judged(&ended);
+    assert_eq!(promises, []);
+    assert_eq!(findings.untold, Extreme { checked: 1, worst_us: 4_900 * MS, broken: 0 });
+}
+
+#[test]
 fn what_nobody_watched_is_not_judged() {
     let sessions = vec![session(1_000, Some((10_000, Ending::Bye)))];
     assert_eq!(broken(sessions, &[(3_000, Online), (9_000, Sight::Unwatched)]), []);
@@ -140,7 +191,22 @@ fn what_this_tool_read_late_is_not_held_against_anybody() {
     assert_eq!(judged(&round).0, [Promise::LateOffline]);
     let mut lag = Lag::default();
     lag.note(10_800 * MS, 11_850 * MS);
-    assert_eq!(judge(&RULES, &lag, &round).violations, []);
+    let findings = judge(&RULES, &lag, &round);
+    assert_eq!(findings.violations, []);
+    assert_eq!(findings.widened, Widened { verdicts: 1, most_us: 900 * MS });
+    assert!(findings.latest.is_empty(), "no row has its figure");
+}
+
+#[test]
+fn what_is_too_early_by_less_than_this_tool_was_late_is_counted_as_excused() {
+    let sessions = vec![session(1_000, Some((10_000, Ending::Closed)))];
+    let round = round(sessions, &[(1_900, Online), (2_100, Offline), (2_150, Online)]);
+    assert_eq!(judged(&round).0, [Promise::EarlyOffline, Promise::Ghost]);
+    let mut lag = Lag::default();
+    lag.note(1_900 * MS, 2_100 * MS);
+    let findings = judge(&RULES, &lag, &round);
+    assert_eq!(findings.widened.verdicts, 1);
+    assert_eq!(findings.widened.most_us, 90 * MS);
 }
 
 #[test]
