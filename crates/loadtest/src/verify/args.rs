@@ -7,10 +7,20 @@ use clap::{Args, ValueEnum};
 
 use crate::verify::record::FaultKind;
 
+const EXIT_CODES: &str = "\
+Exit codes:
+  0    every promise was kept
+  1    a promise was broken
+  2    the check could not be done
+  3    no promise is known to be broken, but this machine was too busy to judge: what came late
+       had to be excused by more than 1 s of waiting for a CPU
+  130  it was stopped before its end, and no promise was broken so far";
+
 /// Starts a deployment of its own on this machine, breaks it, and checks every promise.
 ///
-/// Needs `redis-server` unless the store is embedded. Exits with 1 when a promise was broken.
+/// Needs `redis-server` unless the store is embedded.
 #[derive(Clone, Debug, Args)]
+#[command(after_help = EXIT_CODES)]
 pub(crate) struct VerifyArgs {
     /// How many gateways to start.
     #[arg(long, default_value_t = 3, value_parser = clap::value_parser!(u32).range(1..=64))]

@@ -24,6 +24,20 @@ const STORIES_MAX: usize = 8;
 /// What is broken within so long of what is told already has most likely the same cause.
 const STORIES_APART: Us = 2_000_000;
 
+/// The exit code of a check on a machine that was too busy for it.
+const TOO_BUSY: u8 = 3;
+
+/// What a check comes to.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Verdict {
+    Kept,
+    Broken,
+    /// Nothing is known to be broken, but not all could be judged.
+    TooBusy,
+    /// Nothing was broken until somebody stopped it.
+    Stopped,
+}
+
 /// All that a check found.
 #[derive(Debug, Serialize)]
 pub(crate) struct Report {
@@ -51,7 +65,7 @@ pub(crate) struct Report {
     pub(crate) online: Quantiles,
     /// How late this tool itself was, at worst.
     pub(crate) lag_ms: f64,
-    /// The most that the deployment's processes together waited for a CPU within a second.
+    /// The most that a process of the deployment waited for a CPU within a second.
     pub(crate) starved_ms: f64,
     /// Verdicts that hung on bounds that were widened, since the machine was busy.
     pub(crate) widened: Widened,
@@ -158,6 +172,15 @@ impl Report {
         }
     }
 
+    fn verdict(&self) -> Verdict {
+        match (self.is_clean(), self.stopped, self.widened.too_far) {
+            (false, ..) => Verdict::Broken,
+            (true, true, _) => Verdict::Stopped,
+            (true, false, 0) => Verdict::Kept,
+            (true, false, _) => Verdict::TooBusy,
+        }
+    }
+
     /// How often promises were broken.
     pub(crate) fn violations(&self) -> u64 {
         self.broken.values().sum()
@@ -175,11 +198,12 @@ impl Reported for Report {
     }
 
     fn exit_code(&self) -> ExitCode {
-        match (self.is_clean(), self.stopped) {
-            (true, false) => ExitCode::SUCCESS,
-            // Nobody shall take it for a check that was done.
-            (true, true) => INTERRUPTED.into(),
-            (false, _) => ExitCode::FAILURE,
+        match self.verdict() {
+            Verdict::Kept => ExitCode::SUCCESS,
+            Verdict::Broken => ExitCode::FAILURE,
+            // Nobody shall take these for a check that was done.
+            Verdict::TooBusy => TOO_BUSY.into(),
+            Verdict::Stopped => INTERRUPTED.into(),
         }
     }
 }

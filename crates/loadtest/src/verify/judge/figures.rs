@@ -3,6 +3,10 @@
 use serde::Serialize;
 
 use crate::verify::record::Us;
+use crate::verify::truth::PROMPT;
+
+/// A verdict that hangs on more is none: it is the shortest bound itself.
+const WIDENED_MAX: Us = PROMPT;
 
 /// The worst of what a bound judges, and how often it was broken: the two always agree.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
@@ -39,6 +43,8 @@ pub(crate) struct Widened {
     pub(crate) verdicts: u64,
     /// By how much a bound had to be widened at most.
     pub(crate) most_us: Us,
+    /// How many hung on more than can be excused: this machine was too busy to judge them.
+    pub(crate) too_far: u64,
 }
 
 impl Widened {
@@ -46,10 +52,12 @@ impl Widened {
     pub(super) fn note(&mut self, by: Us) {
         self.verdicts += 1;
         self.most_us = self.most_us.max(by);
+        self.too_far += u64::from(by > WIDENED_MAX);
     }
 
     pub(crate) fn merge(&mut self, other: Self) {
         self.verdicts += other.verdicts;
         self.most_us = self.most_us.max(other.most_us);
+        self.too_far += other.too_far;
     }
 }

@@ -193,8 +193,20 @@ fn what_this_tool_read_late_is_not_held_against_anybody() {
     lag.note(10_800 * MS, 11_850 * MS);
     let findings = judge(&RULES, &lag, &round);
     assert_eq!(findings.violations, []);
-    assert_eq!(findings.widened, Widened { verdicts: 1, most_us: 900 * MS });
+    assert_eq!(findings.widened, Widened { verdicts: 1, most_us: 900 * MS, too_far: 0 });
     assert!(findings.latest.is_empty(), "no row has its figure");
+}
+
+#[test]
+fn what_is_late_by_more_than_the_shortest_bound_is_not_excused_but_not_judged() {
+    let gone = vec![session(1_000, Some((10_000, Ending::Bye)))];
+    let mut lag = Lag::default();
+    lag.note(10_800 * MS, 12_400 * MS);
+    for (told, too_far) in [(12_000, 0), (12_001, 1)] {
+        let round = round(gone.clone(), &[(2_000, Online), (told, Offline)]);
+        let widened = judge(&RULES, &lag, &round).widened;
+        assert_eq!((widened.verdicts, widened.too_far), (1, too_far), "told at {told}");
+    }
 }
 
 #[test]

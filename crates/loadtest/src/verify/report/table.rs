@@ -3,10 +3,9 @@
 use std::fmt::{self, Write as _};
 
 use crate::report::written::counted;
-use crate::reported::Reported;
 use crate::verify::judge::{Extreme, Promise};
 use crate::verify::record::Us;
-use crate::verify::report::Report;
+use crate::verify::report::{Report, Verdict};
 use crate::verify::truth::{Cause, HEAL, PROMPT};
 
 /// When this tool was late by more, it is said.
@@ -132,21 +131,25 @@ impl Report {
         if late_ms > LAG_WORTH_A_WORD_MS || self.widened.verdicts > 0 {
             writeln!(
                 text,
-                "\nThis machine was busy: this tool was late by up to {:.0} ms, and the gateways \
-                 and Redis together waited up to\n{:.0} ms of a second for a CPU. The bounds were \
+                "\nThis machine was busy: this tool was late by up to {:.0} ms, and a gateway or \
+                 Redis waited for a CPU for\nup to {:.0} ms of a second. The bounds were \
                  widened by as much where that was so: {}.",
                 self.lag_ms,
                 self.starved_ms,
                 self.hung()
             )?;
         }
-        let verdict = match (self.is_clean(), self.stopped) {
-            (false, _) => {
+        let verdict = match self.verdict() {
+            Verdict::Kept => table.kept("Every promise was kept"),
+            Verdict::Broken => {
                 let times = counted(self.violations(), "time");
                 table.broken(&format!("PROMISES WERE BROKEN, {times}"))
             }
-            (true, false) => table.kept("Every promise was kept"),
-            (true, true) => "Stopped early; every promise was kept so far".to_owned(),
+            Verdict::TooBusy => {
+                let times = counted(self.widened.too_far, "time");
+                table.broken(&format!("THIS MACHINE WAS TOO BUSY TO JUDGE, {times}"))
+            }
+            Verdict::Stopped => "Stopped early; every promise was kept so far".to_owned(),
         };
         writeln!(
             table.text,
@@ -239,10 +242,13 @@ fn limit(sign: &str, bound: Us) -> String {
 
 #[cfg(test)]
 mod tests {
+    use std::process::ExitCode;
+
     use clap::Parser;
 
     use super::*;
     use crate::args::{Cli, Command};
+    use crate::reported::Reported;
     use crate::verify::judge::{Violation, Widened};
 
     fn report() -> Report {
@@ -345,8 +351,20 @@ mod tests {
         assert!(!drawn(&report, Paint::Plain).contains("hung on it"));
         report.starved_ms = 300.0;
         assert!(drawn(&report, Paint::Plain).contains("no verdict hung on it"));
-        report.widened = Widened { verdicts: 3, most_us: 48_100 };
+        report.widened = Widened { verdicts: 3, most_us: 48_100, too_far: 0 };
         let table = drawn(&report, Paint::Plain);
         assert!(table.contains("3 verdicts hung on it, by up to 49 ms"), "{table}");
+    }
+
+    #[test]
+    fn a_machine_that_was_too_busy_keeps_no_promise_and_excuses_no_broken_one() {
+        let mut report = report();
+        report.widened = Widened { verdicts: 3, most_us: 1_200_000, too_far: 2 };
+        let table = drawn(&report, Paint::Plain);
+        assert!(table.contains("TOO BUSY TO JUDGE, 2 times"), "{table}");
+        assert!(!table.contains("Every promise was kept"), "{table}");
+        assert_eq!(report.exit_code(), ExitCode::from(3));
+        report.broken.insert(Promise::Ghost, 1);
+        assert_eq!(report.exit_code(), ExitCode::FAILURE);
     }
 }
