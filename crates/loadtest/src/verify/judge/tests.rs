@@ -114,6 +114,29 @@ fn a_return_within_grace_that_is_shown_is_a_flap() {
 }
 
 #[test]
+fn an_offline_is_about_the_departure_nearest_before_it() {
+    let what = |sessions: Vec<Facts>, at| {
+        let told = [(3_000, Online), (at, Offline), (at + 1, Online)];
+        let violation = judged(&round(sessions, &told)).1.violations.swap_remove(0);
+        (violation.promise, violation.what)
+    };
+    let left = session(1_000, Some((13_303, Ending::Closed)));
+    let returned = vec![left, session(13_330, None)];
+    let (promise, about) = what(returned.clone(), 14_310);
+    assert_eq!(promise, Promise::Flap);
+    assert!(about.contains("left at 13.303 s, back at 13.340 s"), "{about}");
+    // Ten seconds later it cannot be about that.
+    let (promise, about) = what(returned.clone(), 23_998);
+    assert_eq!(promise, Promise::FalseOffline);
+    assert!(!about.contains("back at"), "{about}");
+    // Nor when another device closed since.
+    let tab = session(13_400, Some((13_900, Ending::Closed)));
+    let (promise, about) = what([returned, vec![tab]].concat(), 14_310);
+    assert_eq!(promise, Promise::FalseOffline);
+    assert!(about.contains("closed its socket at 13.900 s"), "{about}");
+}
+
+#[test]
 fn an_online_that_does_not_come_is_late() {
     let living = || vec![session(5_000, None)];
     assert_eq!(broken(living(), &[(100, Offline), (6_500, Online)]), [Promise::LateOnline]);

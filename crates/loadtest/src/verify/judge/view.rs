@@ -98,21 +98,22 @@ impl View<'_> {
             findings.widened.note(told.start - presence.span.start);
             return;
         }
-        let last = self.timeline.losses.iter().rfind(|loss| loss.left <= seen.at);
-        let (promise, what) = match last.and_then(|loss| Some((loss.left, loss.back?))) {
-            Some((left, back)) => (
-                Promise::Flap,
-                format!(
-                    "shown offline though it left at {} and was back at {}",
-                    secs(left),
-                    secs(back)
-                ),
-            ),
+        let last = self.last_departure(seen.at);
+        let after = last.map_or_else(String::new, |departure| {
+            let (verb, at) = (departure.cause.verb(), secs(departure.from.by));
+            format!(", after a session {verb} at {at}")
+        });
+        let (promise, what) = match self.return_before(seen.at) {
+            Some((left, back)) => {
+                let (left, back) = (secs(left), secs(back));
+                (Promise::Flap, format!("shown offline though it left at {left}, back at {back}"))
+            }
             None if presence.span.end == Us::MAX => {
-                (Promise::FalseOffline, "shown offline though a session lives".to_owned())
+                (Promise::FalseOffline, format!("shown offline though a session lives{after}"))
             }
             None => {
-                (Promise::EarlyOffline, format!("shown offline before {}", secs(presence.span.end)))
+                let end = secs(presence.span.end);
+                (Promise::EarlyOffline, format!("shown offline before {end}{after}"))
             }
         };
         findings.broken(promise, self, seen.at, what);
@@ -192,6 +193,20 @@ impl View<'_> {
             secs(absence.span.start)
         );
         findings.broken(promise, self, due, what);
+    }
+
+    /// The end of a session that was the last before a time.
+    fn last_departure(&self, at: Us) -> Option<&Departure> {
+        self.timeline.departures.iter().rfind(|departure| departure.from.after <= at)
+    }
+
+    /// When the user left and was back in time, if that is what an offline told at `at` is about: nothing
+    /// ended since, and it would have been told by then.
+    fn return_before(&self, at: Us) -> Option<(Us, Us)> {
+        let loss = self.timeline.losses.iter().rfind(|loss| loss.left <= at)?;
+        let ended_since = self.last_departure(at)?.from.after > loss.left;
+        let back = loss.back.filter(|_| !ended_since && at <= loss.latest)?;
+        Some((loss.left, back))
     }
 
     /// How long after its cause an offline was told, where only that cause decides.
