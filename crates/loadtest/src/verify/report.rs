@@ -252,8 +252,8 @@ fn replay(args: &VerifyArgs) -> String {
         format!("--heartbeat {}", time(args.heartbeat)),
         format!("--ttl {}", time(args.ttl)),
         format!("--grace {}", time(args.grace)),
-        format!("--faults {}", args.faults.as_arg()),
     ];
+    words.extend(args.faults.as_ref().map(|faults| format!("--faults {}", faults.as_arg())));
     words.extend(args.pause.map(|pause| format!("--pause {}", time(pause))));
     let others = [("other-users", args.other_users), ("other-keys", args.other_keys)];
     words.extend(others.iter().filter(|(_, n)| *n > 0).map(|(name, n)| format!("--{name} {n}")));
