@@ -56,11 +56,26 @@ fn what_cannot_be_checked_is_refused_with_the_argument_named() {
         (["--heartbeat=2s", "--ttl=4s"], "--ttl"),
         (["--scenario=gateway-kill", "--gateways=1"], "--scenario gateway-kill"),
         (["--faults=gateway-kil", "--users=20"], "subscriber-kill"),
+        (["--faults=redis-kill", "--scenario=gateway-kill"], "--scenario random"),
+        (["--faults=all", "--scenario=redis-pause"], "--scenario random"),
+        (["--pause=3s", "--users=30"], "--scenario redis-pause"),
+        (["--pause=0s", "--scenario=redis-pause"], "--pause"),
+        (["--duration=0s", "--users=30"], "--duration: at least 1s"),
+        (["--heartbeat=0s", "--users=30"], "--heartbeat: at least 100ms"),
     ];
     for (args, named) in table {
         let output = verify(&args);
         let stderr = String::from_utf8_lossy(&output.stderr);
         assert_eq!(output.status.code(), Some(2), "{args:?}: {stderr}");
         assert!(stderr.contains(named), "{args:?}: {stderr}");
+    }
+}
+
+#[test]
+fn the_help_names_faults_and_exit_codes_and_what_a_seed_repeats() {
+    let output = verify(&["--help"]);
+    let help = String::from_utf8_lossy(&output.stdout);
+    for part in ["subscriber-kill: ", "too busy to judge", "not the same moments"] {
+        assert!(help.contains(part), "{part} is not in {help}");
     }
 }

@@ -7,10 +7,20 @@ use clap::{Args, ValueEnum};
 
 use crate::verify::record::FaultKind;
 
+const EXIT_CODES: &str = "\
+Exit codes:
+  0    every promise was kept
+  1    a promise was broken
+  2    the check could not be done
+  3    no promise is known to be broken, but this machine was too busy to judge: what came late
+       had to be excused by more than 1 s of waiting for a CPU
+  130  it was stopped before its end, and no promise was broken so far";
+
 /// Starts a deployment of its own on this machine, breaks it, and checks every promise.
 ///
-/// Needs `redis-server` unless the store is embedded. Exits with 1 when a promise was broken.
+/// Needs `redis-server` unless the store is embedded.
 #[derive(Clone, Debug, Args)]
+#[command(after_help = EXIT_CODES)]
 pub(crate) struct VerifyArgs {
     /// How many gateways to start.
     #[arg(long, default_value_t = 3, value_parser = clap::value_parser!(u32).range(1..=64))]
@@ -21,13 +31,15 @@ pub(crate) struct VerifyArgs {
     /// How many other users each session watches.
     #[arg(long, value_name = "COUNT", default_value_t = 20)]
     pub(crate) watch: u32,
-    /// How long users act and faults happen; the quiet times for comparing come on top.
+    /// How long users act and faults happen; the quiet times for comparing come on top. The
+    /// scenarios gateway-kill, redis-restart and redis-pause take what they need.
     #[arg(long, default_value = "60s", value_parser = humantime::parse_duration)]
     pub(crate) duration: Duration,
     /// How many acts of users there are in a second, all together.
     #[arg(long, default_value_t = 60.0, value_name = "PER SECOND")]
     pub(crate) acts: f64,
-    /// What the random choices follow from: the same seed makes the same history.
+    /// What the random choices follow from: the same seed makes the same history, but not the same
+    /// moments, which depend on the machine as well.
     #[arg(long, default_value_t = 1)]
     pub(crate) seed: u64,
     /// How often a session shows a sign of life.
@@ -45,12 +57,10 @@ pub(crate) struct VerifyArgs {
     /// Which history to run.
     #[arg(long, value_enum, default_value_t = Scenario::Random)]
     pub(crate) scenario: Scenario,
-    /// What may break in the random scenario: all, none, or a list such as
-    /// gateway-kill,redis-pause.
-    #[arg(long, default_value = "all", value_parser = parse_faults)]
-    pub(crate) faults: Faults,
-    /// How long Redis is stopped in the scenario redis-pause, or gone in redis-restart (2s there
-    /// unless given).
+    #[arg(long, value_name = "ALL, NONE OR A LIST", value_parser = parse_faults, help = faults_help())]
+    pub(crate) faults: Option<Faults>,
+    /// How long Redis is stopped in the scenario redis-pause (60s unless given), or gone in
+    /// redis-restart (2s).
     #[arg(long, value_name = "DURATION", value_parser = humantime::parse_duration)]
     pub(crate) pause: Option<Duration>,
     /// First fill Redis with the keys of so many living users of other gateways.
@@ -105,6 +115,17 @@ pub(crate) enum Faults {
     These(Vec<FaultKind>),
 }
 
+fn faults_help() -> String {
+    let mut help = "What may break in the scenario random: all that can in such a deployment \
+                    (unless given), none, or a list such as gateway-kill,redis-pause of"
+        .to_owned();
+    for kind in FaultKind::value_variants().iter().filter_map(ValueEnum::to_possible_value) {
+        let what = kind.get_help().map(ToString::to_string).unwrap_or_default();
+        help += &format!("\n- {}: {what}", kind.get_name());
+    }
+    help
+}
+
 fn parse_faults(text: &str) -> Result<Faults, String> {
     match text {
         "all" => Ok(Faults::All),
@@ -139,6 +160,15 @@ impl Faults {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn the_help_names_every_fault_and_what_it_does() {
+        let help = faults_help();
+        assert!(help.contains("\n- gateway-kill: SIGKILL to a gateway\n"), "{help}");
+        for kind in FaultKind::value_variants() {
+            assert!(help.contains(&format!("\n- {}: ", name_of(kind))), "{help}");
+        }
+    }
 
     #[test]
     fn faults_are_all_or_none_or_a_list() {

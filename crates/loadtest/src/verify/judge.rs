@@ -1,5 +1,6 @@
 //! Holds what watchers were told against the truth. Pure: facts in, findings out.
 
+mod figures;
 mod look;
 mod view;
 
@@ -7,6 +8,7 @@ use std::collections::{BTreeMap, BTreeSet, HashMap};
 
 use serde::Serialize;
 
+pub(crate) use figures::{Extreme, Widened};
 pub(crate) use look::Look;
 use view::View;
 
@@ -14,7 +16,7 @@ use crate::verify::lag::Lag;
 use crate::verify::record::{
     Backward, Ending, Facts, Fault, FaultKind, Place, Seen, Span, Us, User,
 };
-use crate::verify::truth::{Cause, Rules, Timeline};
+use crate::verify::truth::{Cause, Departure, Excuse, Rules, Timeline};
 
 /// A client that did not read for a while has read all after so long.
 const CATCH_UP: Us = 500_000;
@@ -50,8 +52,6 @@ pub(crate) enum Promise {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Violation {
     pub(crate) promise: Promise,
-    /// Why the user had left, where that is what came late.
-    pub(crate) cause: Option<Cause>,
     pub(crate) user: Option<User>,
     /// The connection that was told, as it is numbered in the round.
     pub(crate) watcher: Option<usize>,
@@ -106,23 +106,22 @@ impl Round {
     }
 }
 
-/// How early or late something was, against its bound.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
-pub(crate) struct Extreme {
-    pub(crate) checked: u64,
-    pub(crate) worst_us: Us,
-}
-
 /// What was measured and found.
 #[derive(Debug, Default)]
 pub(crate) struct Findings {
     pub(crate) violations: Vec<Violation>,
     /// Offline after the cause: the longest, where no fault excuses it.
     pub(crate) latest: BTreeMap<Cause, Extreme>,
-    /// The shortest.
+    /// The shortest, where nothing but the cause decides.
     pub(crate) earliest: BTreeMap<Cause, Extreme>,
+    /// Silences before a stopped gateway, without the time in which it could not notice.
+    pub(crate) after_deafness: Extreme,
+    /// What a gateway took with it when it ended, after that.
+    pub(crate) untold: Extreme,
     /// Changes that a fault delayed, after its end.
     pub(crate) after_faults: Extreme,
+    /// What was right only since the machine was busy.
+    pub(crate) widened: Widened,
     /// From `hello` to a watcher's push, each.
     pub(crate) online_us: Vec<Us>,
     /// Returns within grace, as watchers had them before their eyes.
@@ -132,28 +131,6 @@ pub(crate) struct Findings {
     /// Times in which users had to be seen online, by all watchers together.
     pub(crate) presences: u64,
     pub(crate) absences: u64,
-}
-
-impl Extreme {
-    pub(crate) fn latest(&mut self, late: Us) {
-        self.checked += 1;
-        self.worst_us = self.worst_us.max(late);
-    }
-
-    fn earliest(&mut self, early: Us) {
-        self.checked += 1;
-        self.worst_us = if self.checked == 1 { early } else { self.worst_us.min(early) };
-    }
-
-    /// Takes in what another round found.
-    pub(crate) fn merge(&mut self, other: Self, worse: fn(Us, Us) -> Us) {
-        self.worst_us = match (self.checked, other.checked) {
-            (0, _) => other.worst_us,
-            (_, 0) => self.worst_us,
-            _ => worse(self.worst_us, other.worst_us),
-        };
-        self.checked += other.checked;
-    }
 }
 
 /// Judges a round.
@@ -202,7 +179,6 @@ fn lost_sockets(rules: &Rules, round: &Round, findings: &mut Findings) {
             let code = code.map_or_else(|| "no close frame".to_owned(), |code| code.to_string());
             findings.violations.push(Violation {
                 promise: Promise::SocketLost,
-                cause: None,
                 user: Some(facts.user),
                 watcher: None,
                 at: end.by,
@@ -218,7 +194,6 @@ impl Findings {
             self.states += 1;
             self.violations.push(Violation {
                 promise: Promise::Backward,
-                cause: None,
                 user: Some(backward.user),
                 watcher: Some(number),
                 at: backward.at,
@@ -227,16 +202,19 @@ impl Findings {
         }
     }
 
-    fn broken(
-        &mut self,
-        promise: Promise,
-        cause: Option<Cause>,
-        view: &View<'_>,
-        at: Us,
-        what: String,
-    ) {
+    fn broken(&mut self, promise: Promise, view: &View<'_>, at: Us, what: String) {
         let (user, watcher) = (Some(view.user), Some(view.number));
-        self.violations.push(Violation { promise, cause, user, watcher, at, what });
+        self.violations.push(Violation { promise, user, watcher, at, what });
+    }
+
+    /// Where it is measured how late an offline was.
+    fn lateness(&mut self, departure: &Departure) -> &mut Extreme {
+        match departure.excuse {
+            None => self.latest.entry(departure.cause).or_default(),
+            Some(Excuse::Deaf(_)) => &mut self.after_deafness,
+            Some(Excuse::Untold(_)) => &mut self.untold,
+            Some(Excuse::Healed(_)) => &mut self.after_faults,
+        }
     }
 }
 

@@ -6,7 +6,8 @@ use crate::verify::record::{Span, Us};
 /// Lateness is kept for each slot of this length.
 const SLOT: Us = 100_000;
 
-/// A change is on its way for so long; all waits for a CPU in that time may have delayed it.
+/// A change is on its way for so long; the waits for a CPU in that time may have delayed it, by a
+/// second at most.
 const WAY_SLOTS: usize = 10;
 
 /// When this process was so late, the machine stood still. To the gateways this is a fault like any other: they have to
@@ -17,7 +18,7 @@ const STANDSTILL_MIN: Us = 1_000_000;
 struct Slot {
     /// The greatest lateness of this process.
     late: Us,
-    /// For how long the deployment's processes were ready to run and did not.
+    /// For how long one of the deployment's processes was ready to run and did not.
     starved: Us,
 }
 
@@ -42,7 +43,7 @@ impl Lag {
         }
     }
 
-    /// The deployment's processes waited for a CPU by so much since the last time.
+    /// One of the deployment's processes waited for a CPU by so much since the last time.
     pub(crate) fn note_starved(&mut self, now: Us, waited: Us) {
         self.slot(now).starved += waited;
     }
@@ -74,7 +75,7 @@ impl Lag {
         self.slots.iter().map(|slot| slot.late).max().unwrap_or(0)
     }
 
-    /// The most that all processes of the deployment together waited for a CPU within a second.
+    /// The most that a process of the deployment waited for a CPU within a second.
     pub(crate) fn starved_max(&self) -> Us {
         (0..self.slots.len()).map(|slot| self.starved_before(slot)).max().unwrap_or(0)
     }

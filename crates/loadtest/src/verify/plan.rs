@@ -2,17 +2,23 @@
 
 use std::env;
 use std::path::{Path, PathBuf};
+use std::time::Duration;
 
 use anyhow::{Context, Result, bail, ensure};
 
 use crate::limits::Limits;
 use crate::report::written::counted;
-use crate::verify::args::{Scenario, StoreArg, VerifyArgs};
+use crate::verify::args::{Scenario, StoreArg, VerifyArgs, name_of};
 use crate::verify::history::scenarios::kinds;
 use crate::verify::record::FaultKind;
 
 /// The gateway's program, as it is called beside this one or on PATH.
 const GATEWAY: &str = "presence-gateway";
+
+/// Users and faults need some time.
+const DURATION_MIN: Duration = Duration::from_secs(1);
+
+const HEARTBEAT_MIN: Duration = Duration::from_millis(100);
 
 /// So few milliseconds are lost in what a machine does besides.
 const GRACE_MIN_MS: u128 = 500;
@@ -27,6 +33,7 @@ pub(crate) struct Plan {
 impl Plan {
     pub(crate) fn of(args: &VerifyArgs) -> Result<Self> {
         check_numbers(args)?;
+        check_scenario(args)?;
         check_store(args)?;
         let limits = Limits::of_this_process()?;
         // Up to three sessions a user, though rarely.
@@ -51,7 +58,26 @@ fn check_numbers(args: &VerifyArgs) -> Result<()> {
         "--ttl: at least three heartbeats, so that none of a busy machine's is missed"
     );
     ensure!(args.grace.as_millis() >= GRACE_MIN_MS, "--grace: at least {GRACE_MIN_MS}ms");
+    ensure!(args.heartbeat >= HEARTBEAT_MIN, "--heartbeat: at least {HEARTBEAT_MIN:?}");
+    ensure!(args.duration >= DURATION_MIN, "--duration: at least {DURATION_MIN:?}");
     ensure!(args.acts.is_finite() && args.acts > 0.0, "--acts: a number above 0 a second");
+    Ok(())
+}
+
+/// What a scenario would not heed is refused.
+fn check_scenario(args: &VerifyArgs) -> Result<()> {
+    let scenario = name_of(&args.scenario);
+    ensure!(
+        args.faults.is_none() || args.scenario == Scenario::Random,
+        "--faults: it is for --scenario random, and {scenario} has faults of its own: give one of \
+         the two only"
+    );
+    let Some(pause) = args.pause else { return Ok(()) };
+    ensure!(
+        matches!(args.scenario, Scenario::RedisPause | Scenario::RedisRestart),
+        "--pause: it is for --scenario redis-pause or redis-restart, not for {scenario}"
+    );
+    ensure!(!pause.is_zero(), "--pause: longer than 0s");
     Ok(())
 }
 

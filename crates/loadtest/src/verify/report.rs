@@ -14,7 +14,7 @@ use table::{Paint, Table};
 use crate::coordinator::INTERRUPTED;
 use crate::reported::Reported;
 use crate::verify::args::{Scenario, StoreArg, VerifyArgs, name_of};
-use crate::verify::judge::{Extreme, Findings, Promise, Violation, secs};
+use crate::verify::judge::{Extreme, Findings, Promise, Violation, Widened, secs};
 use crate::verify::record::Us;
 use crate::verify::truth::{Cause, Rules};
 
@@ -23,6 +23,20 @@ const STORIES_MAX: usize = 8;
 
 /// What is broken within so long of what is told already has most likely the same cause.
 const STORIES_APART: Us = 2_000_000;
+
+/// The exit code of a check on a machine that was too busy for it.
+const TOO_BUSY: u8 = 3;
+
+/// What a check comes to.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Verdict {
+    Kept,
+    Broken,
+    /// Nothing is known to be broken, but not all could be judged.
+    TooBusy,
+    /// Nothing was broken until somebody stopped it.
+    Stopped,
+}
 
 /// All that a check found.
 #[derive(Debug, Serialize)]
@@ -42,17 +56,19 @@ pub(crate) struct Report {
     /// Entries of views that were compared with the truth once all was quiet.
     pub(crate) views: u64,
     pub(crate) answers: u64,
-    /// How often offline was later than promised, by its cause.
-    pub(crate) late: BTreeMap<Cause, u64>,
     pub(crate) latest: BTreeMap<Cause, Extreme>,
     pub(crate) earliest: BTreeMap<Cause, Extreme>,
+    pub(crate) after_deafness: Extreme,
+    pub(crate) untold: Extreme,
     pub(crate) after_faults: Extreme,
     pub(crate) keys_back: Extreme,
     pub(crate) online: Quantiles,
     /// How late this tool itself was, at worst.
     pub(crate) lag_ms: f64,
-    /// The most that the deployment's processes together waited for a CPU within a second.
+    /// The most that a process of the deployment waited for a CPU within a second.
     pub(crate) starved_ms: f64,
+    /// Verdicts that hung on bounds that were widened, since the machine was busy.
+    pub(crate) widened: Widened,
     pub(crate) broken: BTreeMap<Promise, u64>,
     pub(crate) stories: Vec<Story>,
     /// Sign-ins that failed and messages that were refused, by reason.
@@ -98,14 +114,16 @@ impl Report {
             returns: 0,
             views: 0,
             answers: 0,
-            late: BTreeMap::new(),
             latest: BTreeMap::new(),
             earliest: BTreeMap::new(),
+            after_deafness: Extreme::default(),
+            untold: Extreme::default(),
             after_faults: Extreme::default(),
             keys_back: Extreme::default(),
             online: Quantiles::default(),
             lag_ms: 0.0,
             starved_ms: 0.0,
+            widened: Widened::default(),
             broken: BTreeMap::new(),
             stories: Vec::new(),
             refusals: BTreeMap::new(),
@@ -126,7 +144,10 @@ impl Report {
         for (cause, found) in &findings.earliest {
             self.earliest.entry(*cause).or_default().merge(*found, u64::min);
         }
+        self.after_deafness.merge(findings.after_deafness, u64::max);
+        self.untold.merge(findings.untold, u64::max);
         self.after_faults.merge(findings.after_faults, u64::max);
+        self.widened.merge(findings.widened);
         self.online_us.extend(&findings.online_us);
         self.online = Quantiles::of(&mut self.online_us);
     }
@@ -134,9 +155,6 @@ impl Report {
     /// Counts a broken promise, and keeps the history of the first few.
     pub(crate) fn add_violation(&mut self, violation: &Violation, tell: impl FnOnce() -> String) {
         *self.broken.entry(violation.promise).or_default() += 1;
-        if let (Promise::LateOffline, Some(cause)) = (violation.promise, violation.cause) {
-            *self.late.entry(cause).or_default() += 1;
-        }
         let mut of_promise: Vec<&Story> = self.stories.iter().collect();
         of_promise.retain(|story| story.promise == violation.promise);
         let told = |story: &&Story| {
@@ -151,6 +169,15 @@ impl Report {
                 at: violation.at,
                 history: tell(),
             });
+        }
+    }
+
+    fn verdict(&self) -> Verdict {
+        match (self.is_clean(), self.stopped, self.widened.too_far) {
+            (false, ..) => Verdict::Broken,
+            (true, true, _) => Verdict::Stopped,
+            (true, false, 0) => Verdict::Kept,
+            (true, false, _) => Verdict::TooBusy,
         }
     }
 
@@ -171,11 +198,12 @@ impl Reported for Report {
     }
 
     fn exit_code(&self) -> ExitCode {
-        match (self.is_clean(), self.stopped) {
-            (true, false) => ExitCode::SUCCESS,
-            // Nobody shall take it for a check that was done.
-            (true, true) => INTERRUPTED.into(),
-            (false, _) => ExitCode::FAILURE,
+        match self.verdict() {
+            Verdict::Kept => ExitCode::SUCCESS,
+            Verdict::Broken => ExitCode::FAILURE,
+            // Nobody shall take these for a check that was done.
+            Verdict::TooBusy => TOO_BUSY.into(),
+            Verdict::Stopped => INTERRUPTED.into(),
         }
     }
 }
@@ -224,8 +252,8 @@ fn replay(args: &VerifyArgs) -> String {
         format!("--heartbeat {}", time(args.heartbeat)),
         format!("--ttl {}", time(args.ttl)),
         format!("--grace {}", time(args.grace)),
-        format!("--faults {}", args.faults.as_arg()),
     ];
+    words.extend(args.faults.as_ref().map(|faults| format!("--faults {}", faults.as_arg())));
     words.extend(args.pause.map(|pause| format!("--pause {}", time(pause))));
     let others = [("other-users", args.other_users), ("other-keys", args.other_keys)];
     words.extend(others.iter().filter(|(_, n)| *n > 0).map(|(name, n)| format!("--{name} {n}")));

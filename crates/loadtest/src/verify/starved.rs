@@ -19,14 +19,15 @@ impl Starved {
         Self { waited_ns: HashMap::new(), looked: Instant::now() }
     }
 
-    /// For how long the processes waited since the last look: of each the thread that waited the
-    /// longest, all processes together, since a change passes through all of them. None waited longer than the time that
-    /// passed, whatever the kernel, which now and then counts minutes, says.
+    /// For how long the process that waited the longest did so since the last look; of each its thread
+    /// that did. A change passes through several processes, but waits in one at a time. None waited
+    /// longer than the time that passed, whatever the kernel, which now and then counts minutes, says.
     pub(crate) fn since_last(&mut self, pids: &[u32]) -> Us {
         self.waited_ns.retain(|(pid, _), _| pids.contains(pid));
         let passed = us(self.looked.elapsed());
         self.looked = Instant::now();
-        pids.iter().map(|pid| self.of_process(*pid).min(passed)).sum()
+        let waits = pids.iter().map(|pid| self.of_process(*pid));
+        worst(waits).min(passed)
     }
 
     fn of_process(&mut self, pid: u32) -> Us {
@@ -43,6 +44,10 @@ impl Starved {
     }
 }
 
+fn worst(waits: impl Iterator<Item = Us>) -> Us {
+    waits.max().unwrap_or(0)
+}
+
 fn parse(schedstat: &str) -> Option<u64> {
     schedstat.split_whitespace().nth(1)?.parse().ok()
 }
@@ -55,6 +60,12 @@ mod tests {
     fn the_second_number_is_the_time_waited() {
         assert_eq!(parse("1234 567 89\n"), Some(567));
         assert_eq!(parse(""), None);
+    }
+
+    #[test]
+    fn of_several_processes_the_one_that_waited_the_longest_counts() {
+        assert_eq!(worst([30_000, 70_000, 50_000].into_iter()), 70_000);
+        assert_eq!(worst([].into_iter()), 0);
     }
 
     #[test]

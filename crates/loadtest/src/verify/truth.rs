@@ -79,13 +79,25 @@ pub(crate) struct Departure {
     pub(crate) excuse: Option<Excuse>,
 }
 
-/// Why a change may be late.
+/// Why a change may be late, and what its time counts from instead.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Excuse {
     /// A fault that ended then.
     Healed(Us),
     /// The gateway that knew of it died.
-    Untold,
+    Untold(Us),
+    /// Its gateway was stopped, and could not notice the silence: that counts from later.
+    Deaf(Us),
+}
+
+impl Departure {
+    /// What `latest` counts from.
+    pub(crate) fn counts_from(&self) -> Us {
+        match self.excuse {
+            None => self.from.by,
+            Some(Excuse::Healed(from) | Excuse::Untold(from) | Excuse::Deaf(from)) => from,
+        }
+    }
 }
 
 /// A time in which nobody may be shown online.
@@ -116,12 +128,16 @@ pub(crate) struct Timeline {
     pub(crate) absent: Vec<Absence>,
     /// When the user had no session left, in the order of time.
     pub(crate) losses: Vec<Loss>,
+    /// The ends of all its sessions, in the order of time.
+    pub(crate) departures: Vec<Departure>,
 }
 
 /// The end of a user's last session.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Loss {
     pub(crate) left: Us,
+    /// Until when others would be told of it.
+    pub(crate) latest: Us,
     /// When the user was back, if that was in time for nobody to be told.
     pub(crate) back: Option<Us>,
 }
@@ -149,11 +165,10 @@ impl Rules {
         end_holds_by_bye(sessions, &mut departures, faults);
         end_places_by_return(sessions, &mut departures);
         let present = self.present(sessions, &departures, faults, watcher);
-        Timeline {
-            losses: losses(sessions, &departures),
-            absent: absences(sessions, &departures),
-            present,
-        }
+        let (losses, absent) = (losses(sessions, &departures), absences(sessions, &departures));
+        let mut departures: Vec<Departure> = departures.into_iter().flatten().collect();
+        departures.sort_unstable_by_key(|departure| departure.from.after);
+        Timeline { present, absent, losses, departures }
     }
 
     /// When the end of a session, or its beginning, must be known to everybody.

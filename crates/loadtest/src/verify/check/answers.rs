@@ -27,7 +27,6 @@ pub(super) async fn compare_answers(world: &World, looks: &HashMap<User, Look>) 
         let mut broken = |user, what: String| {
             compared.violations.push(Violation {
                 promise: Promise::WrongAnswer,
-                cause: None,
                 user,
                 watcher: None,
                 at: world.now(),
@@ -77,14 +76,7 @@ pub(super) async fn await_keys(
         if now > healed + HEAL {
             let what = format!("{count} of {expected} users have a key 5 s after the return");
             let promise = Promise::KeysMissing;
-            return Ok(Err(Violation {
-                promise,
-                cause: None,
-                user: None,
-                watcher: None,
-                at: now,
-                what,
-            }));
+            return Ok(Err(Violation { promise, user: None, watcher: None, at: now, what }));
         }
         sleep(KEYS_LOOK).await;
     }

@@ -69,7 +69,6 @@ impl Quiet {
                 };
                 compared.violations.extend(wrong.map(|what| Violation {
                     promise: Promise::LostChange,
-                    cause: None,
                     user: Some(*user),
                     watcher: Some(number),
                     at: self.round.end,

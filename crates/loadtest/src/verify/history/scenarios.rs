@@ -80,8 +80,8 @@ pub(crate) fn kinds(args: &VerifyArgs) -> Vec<FaultKind> {
         ],
     };
     match &args.faults {
-        Faults::All => all.to_vec(),
-        Faults::These(kinds) => kinds.clone(),
+        None | Some(Faults::All) => all.to_vec(),
+        Some(Faults::These(kinds)) => kinds.clone(),
     }
 }
 

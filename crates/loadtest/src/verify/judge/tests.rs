@@ -54,6 +54,11 @@ fn broken(sessions: Vec<Facts>, told: &[(u64, Sight)]) -> Vec<Promise> {
     judged(&round(sessions, told)).0
 }
 
+fn stop(from: u64, until: u64) -> Fault {
+    let from = Moment::at(from * MS);
+    Fault { kind: FaultKind::GatewayPause, place: Some(0), from, healed: Some(until * MS) }
+}
+
 use Sight::{Offline, Online};
 
 #[test]
@@ -63,7 +68,10 @@ fn what_comes_in_time_is_right_and_measured() {
     let (broken, findings) = judged(&round(sessions, &told));
     assert_eq!(broken, []);
     assert_eq!(findings.online_us, [50 * MS]);
-    assert_eq!(findings.latest[&Cause::Closed], Extreme { checked: 1, worst_us: 1_030 * MS });
+    assert_eq!(
+        findings.latest[&Cause::Closed],
+        Extreme { checked: 1, worst_us: 1_030 * MS, broken: 0 }
+    );
     assert_eq!(findings.earliest[&Cause::Closed].worst_us, 1_030 * MS);
     assert_eq!((findings.states, findings.presences, findings.absences), (3, 1, 1));
 }
@@ -106,10 +114,76 @@ fn a_return_within_grace_that_is_shown_is_a_flap() {
 }
 
 #[test]
+fn an_offline_is_about_the_departure_nearest_before_it() {
+    let what = |sessions: Vec<Facts>, at| {
+        let told = [(3_000, Online), (at, Offline), (at + 1, Online)];
+        let violation = judged(&round(sessions, &told)).1.violations.swap_remove(0);
+        (violation.promise, violation.what)
+    };
+    let left = session(1_000, Some((13_303, Ending::Closed)));
+    let returned = vec![left, session(13_330, None)];
+    let (promise, about) = what(returned.clone(), 14_310);
+    assert_eq!(promise, Promise::Flap);
+    assert!(about.contains("left at 13.303 s, back at 13.340 s"), "{about}");
+    // Ten seconds later it cannot be about that.
+    let (promise, about) = what(returned.clone(), 23_998);
+    assert_eq!(promise, Promise::FalseOffline);
+    assert!(!about.contains("back at"), "{about}");
+    // Nor when another device closed since.
+    let tab = session(13_400, Some((13_900, Ending::Closed)));
+    let (promise, about) = what([returned, vec![tab]].concat(), 14_310);
+    assert_eq!(promise, Promise::FalseOffline);
+    assert!(about.contains("closed its socket at 13.900 s"), "{about}");
+}
+
+#[test]
 fn an_online_that_does_not_come_is_late() {
     let living = || vec![session(5_000, None)];
     assert_eq!(broken(living(), &[(100, Offline), (6_500, Online)]), [Promise::LateOnline]);
     assert_eq!(broken(living(), &[(100, Offline)]), [Promise::LateOnline]);
+}
+
+#[test]
+fn a_figure_and_its_verdict_are_of_the_same_samples() {
+    let kept = |worst: u64| Extreme { checked: 1, worst_us: worst * MS, broken: 0 };
+    let broken = |worst: u64| Extreme { broken: 1, ..kept(worst) };
+    let closed = || vec![session(1_000, Some((10_000, Ending::Closed)))];
+    let findings = |told: &[(u64, Sight)]| judged(&round(closed(), told)).1;
+    let early = findings(&[(3_000, Online), (10_088, Offline)]);
+    assert_eq!(early.earliest[&Cause::Closed], broken(88));
+    let late = findings(&[(3_000, Online), (12_500, Offline)]);
+    assert_eq!(late.latest[&Cause::Closed], broken(2_500));
+    // In time at first, then not until too late.
+    let again = [(3_000, Online), (11_100, Offline), (11_200, Online), (12_500, Offline)];
+    assert_eq!(findings(&again).latest[&Cause::Closed], broken(2_500));
+    assert_eq!(findings(&again[..3]).violations[0].promise, Promise::Ghost);
+    assert!(findings(&again[..3]).latest.is_empty());
+    // A gateway that was stopped for its TTL may be taken for dead: nothing is too early then.
+    let mut stopped = round(closed(), &[(3_000, Online), (10_088, Offline)]);
+    stopped.faults = vec![stop(5_000, 9_500)];
+    let (promises, findings) = judged(&stopped);
+    assert_eq!(promises, []);
+    assert!(findings.earliest.is_empty() && findings.latest.is_empty());
+    assert_eq!(findings.after_faults, kept(588));
+}
+
+#[test]
+fn what_a_stopped_gateway_or_one_that_ended_delays_has_rows_of_its_own() {
+    let rules = Rules { ttl: 30_000 * MS, ..RULES };
+    let frozen = vec![session(1_000, Some((10_000, Ending::Frozen)))];
+    let mut stopped = round(frozen, &[(3_000, Online), (43_000, Offline)]);
+    stopped.faults = vec![stop(10_000, 12_500)];
+    let findings = judge(&rules, &Lag::default(), &stopped);
+    assert_eq!(findings.violations, []);
+    assert!(findings.latest.is_empty(), "{findings:?}");
+    let worst_us = (43_000 - 9_500 - 2_500 - 1_000) * MS;
+    assert_eq!(findings.after_deafness, Extreme { checked: 1, worst_us, broken: 0 });
+    let closed = vec![session(1_000, Some((10_000, Ending::Closed)))];
+    let mut ended = round(closed, &[(3_000, Online), (15_000, Offline)]);
+    ended.faults = vec![Fault { kind: FaultKind::GatewayKill, ..stop(10_100, 30_000) }];
+    let (promises, findings) = judged(&ended);
+    assert_eq!(promises, []);
+    assert_eq!(findings.untold, Extreme { checked: 1, worst_us: 4_900 * MS, broken: 0 });
 }
 
 #[test]
@@ -140,7 +214,34 @@ fn what_this_tool_read_late_is_not_held_against_anybody() {
     assert_eq!(judged(&round).0, [Promise::LateOffline]);
     let mut lag = Lag::default();
     lag.note(10_800 * MS, 11_850 * MS);
-    assert_eq!(judge(&RULES, &lag, &round).violations, []);
+    let findings = judge(&RULES, &lag, &round);
+    assert_eq!(findings.violations, []);
+    assert_eq!(findings.widened, Widened { verdicts: 1, most_us: 900 * MS, too_far: 0 });
+    assert!(findings.latest.is_empty(), "no row has its figure");
+}
+
+#[test]
+fn what_is_late_by_more_than_the_shortest_bound_is_not_excused_but_not_judged() {
+    let gone = vec![session(1_000, Some((10_000, Ending::Bye)))];
+    let mut lag = Lag::default();
+    lag.note(10_800 * MS, 12_400 * MS);
+    for (told, too_far) in [(12_000, 0), (12_001, 1)] {
+        let round = round(gone.clone(), &[(2_000, Online), (told, Offline)]);
+        let widened = judge(&RULES, &lag, &round).widened;
+        assert_eq!((widened.verdicts, widened.too_far), (1, too_far), "told at {told}");
+    }
+}
+
+#[test]
+fn what_is_too_early_by_less_than_this_tool_was_late_is_counted_as_excused() {
+    let sessions = vec![session(1_000, Some((10_000, Ending::Closed)))];
+    let round = round(sessions, &[(1_900, Online), (2_100, Offline), (2_150, Online)]);
+    assert_eq!(judged(&round).0, [Promise::EarlyOffline, Promise::Ghost]);
+    let mut lag = Lag::default();
+    lag.note(1_900 * MS, 2_100 * MS);
+    let findings = judge(&RULES, &lag, &round);
+    assert_eq!(findings.widened.verdicts, 1);
+    assert_eq!(findings.widened.most_us, 90 * MS);
 }
 
 #[test]

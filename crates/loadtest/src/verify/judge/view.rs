@@ -1,9 +1,9 @@
 //! One watcher's view of one user, held against the user's timeline. Pure.
 
-use crate::verify::judge::{CATCH_UP, Findings, Promise, secs};
+use crate::verify::judge::{CATCH_UP, Findings, Promise, Widened, secs};
 use crate::verify::lag::Lag;
 use crate::verify::record::{Seen, Sight, Span, Us, User};
-use crate::verify::truth::{Absence, Cause, Departure, Excuse, Loss, Presence, Rules, Timeline};
+use crate::verify::truth::{Absence, Cause, Departure, Loss, Presence, Rules, Timeline};
 
 /// What one connection was told of one user.
 pub(super) struct View<'a> {
@@ -53,63 +53,92 @@ impl View<'_> {
         self.stalls.iter().find(|stall| stall.start <= at && at < stall.end + CATCH_UP)
     }
 
-    /// When that may have been told which was read at `at`.
+    /// When that may have been told which was read at `at`, by a tool that is never late.
     fn told(&self, at: Us) -> Span {
-        let late = at.saturating_sub(self.lag.around(at));
-        Span { start: self.stall_at(at).map_or(late, |stall| late.min(stall.start)), end: at }
+        Span { start: self.stall_at(at).map_or(at, |stall| stall.start), end: at }
     }
 
-    /// When the watcher must have read what was told by `at`.
-    fn read_by(&self, at: Us) -> Us {
-        let due = self.stall_at(at).map_or(at, |stall| stall.end + CATCH_UP);
-        self.lag.read_by(due, self.rules.relief())
+    /// The same for this tool on this machine.
+    fn told_at_widest(&self, at: Us) -> Span {
+        let late = at.saturating_sub(self.lag.around(at));
+        Span { start: self.told(at).start.min(late), end: at }
+    }
+
+    /// When it must be seen what is due at `due`, and what is shown then; none where that is not
+    /// judged. Notes where it is `wrong` only by the bound of an idle machine.
+    fn shown_when_due(
+        &self,
+        due: Us,
+        end: Us,
+        wrong: Sight,
+        widened: &mut Widened,
+    ) -> Option<(Us, Sight)> {
+        let exact = self.stall_at(due).map_or(due, |stall| stall.end + CATCH_UP);
+        if exact >= end {
+            return None;
+        }
+        let read_by = self.lag.read_by(exact, self.rules.relief());
+        let shown = if read_by < end { self.shown_at(read_by) } else { None };
+        if self.shown_at(exact) == Some(wrong) && shown != Some(wrong) {
+            let changed = self.seen.iter().map(|seen| seen.at).find(|at| *at > exact);
+            widened.note(changed.unwrap_or(end).min(end) - exact);
+        }
+        Some((read_by, shown?))
     }
 
     fn judge_offline(&self, seen: &Seen, findings: &mut Findings) {
-        let read = self.told(seen.at);
-        let wrong = self.timeline.present.iter().find(|presence| covers(&presence.span, &read));
+        let told = self.told(seen.at);
+        let wrong = self.timeline.present.iter().find(|presence| covers(&presence.span, &told));
         let Some(presence) = wrong else { return };
         // Told before, and repeated only: that it is late is judged where it was due.
         if self.shown_at(seen.at - 1) == Some(Sight::Offline) {
             return;
         }
-        let last = self.timeline.losses.iter().rfind(|loss| loss.left <= seen.at);
-        let (promise, what) = match last.and_then(|loss| Some((loss.left, loss.back?))) {
-            Some((left, back)) => (
-                Promise::Flap,
-                format!(
-                    "shown offline though it left at {} and was back at {}",
-                    secs(left),
-                    secs(back)
-                ),
-            ),
+        if !covers(&presence.span, &self.told_at_widest(seen.at)) {
+            findings.widened.note(told.start - presence.span.start);
+            return;
+        }
+        let last = self.last_departure(seen.at);
+        let after = last.map_or_else(String::new, |departure| {
+            let (verb, at) = (departure.cause.verb(), secs(departure.from.by));
+            format!(", after a session {verb} at {at}")
+        });
+        let (promise, what) = match self.return_before(seen.at) {
+            Some((left, back)) => {
+                let (left, back) = (secs(left), secs(back));
+                (Promise::Flap, format!("shown offline though it left at {left}, back at {back}"))
+            }
             None if presence.span.end == Us::MAX => {
-                (Promise::FalseOffline, "shown offline though a session lives".to_owned())
+                (Promise::FalseOffline, format!("shown offline though a session lives{after}"))
             }
             None => {
-                (Promise::EarlyOffline, format!("shown offline before {}", secs(presence.span.end)))
+                let end = secs(presence.span.end);
+                (Promise::EarlyOffline, format!("shown offline before {end}{after}"))
             }
         };
-        findings.broken(promise, None, self, seen.at, what);
+        findings.broken(promise, self, seen.at, what);
     }
 
     fn judge_online(&self, seen: &Seen, findings: &mut Findings) {
-        let read = self.told(seen.at);
-        let wrong = self.timeline.absent.iter().find(|absence| covers(&absence.span, &read));
+        let told = self.told(seen.at);
+        let wrong = self.timeline.absent.iter().find(|absence| covers(&absence.span, &told));
         let Some(absence) = wrong else { return };
         if self.shown_at(seen.at - 1) == Some(Sight::Online) {
             return;
         }
+        if !covers(&absence.span, &self.told_at_widest(seen.at)) {
+            findings.widened.note(told.start - absence.span.start);
+            return;
+        }
         let what = format!("shown online though gone since {}", secs(absence.span.start));
-        findings.broken(Promise::Ghost, None, self, seen.at, what);
+        findings.broken(Promise::Ghost, self, seen.at, what);
     }
 
     fn judge_presence(&self, presence: &Presence, findings: &mut Findings) {
-        let due = self.read_by(presence.span.start);
-        if due >= presence.span.end.min(self.until) {
-            return;
-        }
-        let Some(shown) = self.shown_at(due) else { return };
+        let end = presence.span.end.min(self.until);
+        let (start, widened) = (presence.span.start, &mut findings.widened);
+        let judged = self.shown_when_due(start, end, Sight::Offline, widened);
+        let Some((due, shown)) = judged else { return };
         findings.presences += 1;
         let pushed = self.first_after(presence.hello, Sight::Online);
         let was_off = self.shown_at(presence.hello) == Some(Sight::Offline);
@@ -124,58 +153,90 @@ impl View<'_> {
                 secs(presence.since),
                 secs(presence.span.start)
             );
-            findings.broken(Promise::LateOnline, None, self, due, what);
+            findings.broken(Promise::LateOnline, self, due, what);
         }
     }
 
     fn judge_absence(&self, absence: &Absence, findings: &mut Findings) {
         let Some(departure) = absence.after else { return };
-        let due = self.read_by(absence.span.start);
         let end = absence.span.end.min(self.until);
-        if due >= end {
-            return;
-        }
-        let Some(shown) = self.shown_at(due) else { return };
+        let (start, widened) = (absence.span.start, &mut findings.widened);
+        let judged = self.shown_when_due(start, end, Sight::Online, widened);
+        let Some((due, shown)) = judged else { return };
         findings.absences += 1;
         let watched_before = self.shown_at(departure.from.after) == Some(Sight::Online);
-        let told = self.first_after(departure.from.after, Sight::Offline).filter(|at| *at < end);
-        if let Some(at) = told.filter(|at| watched_before && self.stall_at(*at).is_none()) {
-            match departure.excuse {
-                None => {
-                    let late = at.saturating_sub(departure.from.by);
-                    findings.latest.entry(departure.cause).or_default().latest(late);
-                }
-                Some(Excuse::Healed(healed)) => {
-                    findings.after_faults.latest(at.saturating_sub(healed));
-                }
-                Some(Excuse::Untold) => {}
-            }
-            if let Some(early) = self.unhurried(&departure, at) {
-                findings.earliest.entry(departure.cause).or_default().earliest(early);
-            }
+        if watched_before {
+            self.measure_earliest(&departure, end, findings);
         }
-        if shown == Sight::Online {
-            let seen =
-                told.map_or("still online".to_owned(), |at| format!("offline at {}", secs(at)));
-            let what = format!(
-                "{} at {}, due offline by {}, {seen}",
-                departure.cause.verb(),
-                secs(departure.from.by),
-                secs(absence.span.start)
-            );
-            let promise = if told.is_none() { Promise::Ghost } else { Promise::LateOffline };
-            findings.broken(promise, Some(departure.cause), self, due, what);
+        if shown == Sight::Offline {
+            let at = self.shown_since(due);
+            if watched_before && at <= departure.latest && self.stall_at(at).is_none() {
+                let late = at.saturating_sub(departure.counts_from());
+                findings.lateness(&departure).latest(late);
+            }
+            return;
         }
+        let told = self.first_after(due, Sight::Offline).filter(|at| *at < end);
+        let (promise, seen) = match told {
+            None => (Promise::Ghost, "still online".to_owned()),
+            Some(at) => {
+                let found = findings.lateness(&departure);
+                found.latest(at - departure.counts_from());
+                found.broken += 1;
+                (Promise::LateOffline, format!("offline at {}", secs(at)))
+            }
+        };
+        let what = format!(
+            "{} at {}, due offline by {}, {seen}",
+            departure.cause.verb(),
+            secs(departure.from.by),
+            secs(absence.span.start)
+        );
+        findings.broken(promise, self, due, what);
+    }
+
+    /// The end of a session that was the last before a time.
+    fn last_departure(&self, at: Us) -> Option<&Departure> {
+        self.timeline.departures.iter().rfind(|departure| departure.from.after <= at)
+    }
+
+    /// When the user left and was back in time, if that is what an offline told at `at` is about: nothing
+    /// ended since, and it would have been told by then.
+    fn return_before(&self, at: Us) -> Option<(Us, Us)> {
+        let loss = self.timeline.losses.iter().rfind(|loss| loss.left <= at)?;
+        let ended_since = self.last_departure(at)?.from.after > loss.left;
+        let back = loss.back.filter(|_| !ended_since && at <= loss.latest)?;
+        Some((loss.left, back))
     }
 
     /// How long after its cause an offline was told, where only that cause decides.
-    fn unhurried(&self, departure: &Departure, at: Us) -> Option<Us> {
+    fn measure_earliest(&self, departure: &Departure, end: Us, findings: &mut Findings) {
         let held = match departure.cause {
             Cause::Closed => self.rules.grace,
             Cause::Silent => self.rules.ttl,
-            _ => return None,
+            _ => return,
         };
-        (departure.not_before == departure.from.after + held).then(|| at - departure.from.after)
+        let (from, not_before) = (departure.from.after, departure.not_before);
+        let decides = |presence: &&Presence| {
+            presence.span.end == not_before && presence.span.has(from) && from + held == not_before
+        };
+        let Some(presence) = self.timeline.present.iter().find(decides) else { return };
+        let told = self.first_after(from, Sight::Offline).filter(|at| *at < end);
+        let Some(at) = told else { return };
+        let broken = covers(&presence.span, &self.told_at_widest(at));
+        if broken || (at >= not_before && self.stall_at(at).is_none()) {
+            let found = findings.earliest.entry(departure.cause).or_default();
+            found.earliest(at - from);
+            found.broken += u64::from(broken);
+        }
+    }
+
+    /// Since when is shown without a break what is shown at a time.
+    fn shown_since(&self, at: Us) -> Us {
+        let before = self.seen.partition_point(|seen| seen.at <= at);
+        let last = self.seen[..before].last().map(|seen| seen.what);
+        let run = self.seen[..before].iter().rev().take_while(|seen| Some(seen.what) == last);
+        run.last().map_or(at, |seen| seen.at)
     }
 
     fn first_after(&self, at: Us, what: Sight) -> Option<Us> {

@@ -3,10 +3,9 @@
 use std::fmt::{self, Write as _};
 
 use crate::report::written::counted;
-use crate::reported::Reported;
 use crate::verify::judge::{Extreme, Promise};
 use crate::verify::record::Us;
-use crate::verify::report::Report;
+use crate::verify::report::{Report, Verdict};
 use crate::verify::truth::{Cause, HEAL, PROMPT};
 
 /// When this tool was late by more, it is said.
@@ -51,27 +50,19 @@ impl Report {
             (Cause::Drained, "its gateway sent it away", None, ttl + grace + PROMPT),
         ];
         for (cause, after, not_before, bound) in rows {
-            let latest = self.latest.get(&cause).copied().unwrap_or_default();
-            let late = self.late.get(&cause).copied().unwrap_or(0);
-            if latest.checked + late > 0 {
-                let title = format!("offline after {after}, latest");
-                table.row(&title, latest.checked, &ms(latest), &limit("≤", bound), late)?;
-            }
+            let found = self.latest.get(&cause).copied().unwrap_or_default();
+            table.latest(after, found, bound)?;
             if let Some((found, not_before)) = self.earliest.get(&cause).zip(not_before) {
                 let title = format!("offline after {after}, earliest");
-                table.row(&title, found.checked, &ms(*found), &limit("≥", not_before), 0)?;
+                let worst = format!("{} ms", found.worst_us / 1000);
+                let bound = limit("≥", not_before);
+                table.row(&title, found.checked, &worst, &bound, found.broken)?;
             }
         }
-        if self.after_faults.checked > 0 {
-            let (found, bound) = (self.after_faults, limit("≤", HEAL + grace));
-            table.row(
-                "offline after a fault healed, latest",
-                found.checked,
-                &ms(found),
-                &bound,
-                0,
-            )?;
-        }
+        let lapsed = ttl + grace + PROMPT;
+        table.latest("silence, gateway stopped", self.after_deafness, lapsed)?;
+        table.latest("its gateway ended untold", self.untold, lapsed)?;
+        table.latest("a fault healed", self.after_faults, HEAL + grace)?;
         self.write_count(
             table,
             Promise::EarlyOffline,
@@ -85,7 +76,13 @@ impl Report {
         let rows = [("p50", online.p50_ms), ("p99", online.p99_ms), ("latest", online.max_ms)];
         for (name, found_ms) in rows.iter().filter(|_| online.count > 0) {
             let title = format!("online after hello, {name}");
-            table.row(&title, online.count, &format!("{found_ms:.0} ms"), "", 0)?;
+            table.line([
+                &title,
+                &online.count.to_string(),
+                &format!("{found_ms:.0} ms"),
+                "",
+                "measured",
+            ])?;
         }
         self.write_count(table, Promise::LateOnline, "online later than promised", self.presences)
     }
@@ -106,7 +103,9 @@ impl Report {
         let missing = self.broken_times(Promise::KeysMissing);
         let checked = self.keys_back.checked + missing;
         if checked > 0 {
-            let (worst, bound) = (ms(self.keys_back), limit("≤", HEAL));
+            let worst =
+                if self.keys_back.checked > 0 { ms(self.keys_back) } else { "-".to_owned() };
+            let bound = limit("≤", HEAL);
             table.row("all keys back in Redis", checked, &worst, &bound, missing)?;
         }
         Ok(())
@@ -128,22 +127,29 @@ impl Report {
         for (refusal, count) in &self.refusals {
             writeln!(text, "{count:>8}  {refusal}")?;
         }
-        if self.lag_ms + self.starved_ms > LAG_WORTH_A_WORD_MS {
+        let late_ms = self.lag_ms + self.starved_ms;
+        if late_ms > LAG_WORTH_A_WORD_MS || self.widened.verdicts > 0 {
             writeln!(
                 text,
-                "\nThis machine was busy: this tool was late by up to {:.0} ms, and the gateways \
-                 and Redis together waited up to\n{:.0} ms of a second for a CPU. The bounds were \
-                 widened by as much where that was so.",
-                self.lag_ms, self.starved_ms
+                "\nThis machine was busy: this tool was late by up to {:.0} ms, and a gateway or \
+                 Redis waited for a CPU for\nup to {:.0} ms of a second. The bounds were \
+                 widened by as much where that was so: {}.",
+                self.lag_ms,
+                self.starved_ms,
+                self.hung()
             )?;
         }
-        let verdict = match (self.is_clean(), self.stopped) {
-            (false, _) => {
+        let verdict = match self.verdict() {
+            Verdict::Kept => table.kept("Every promise was kept"),
+            Verdict::Broken => {
                 let times = counted(self.violations(), "time");
                 table.broken(&format!("PROMISES WERE BROKEN, {times}"))
             }
-            (true, false) => table.kept("Every promise was kept"),
-            (true, true) => "Stopped early; every promise was kept so far".to_owned(),
+            Verdict::TooBusy => {
+                let times = counted(self.widened.too_far, "time");
+                table.broken(&format!("THIS MACHINE WAS TOO BUSY TO JUDGE, {times}"))
+            }
+            Verdict::Stopped => "Stopped early; every promise was kept so far".to_owned(),
         };
         writeln!(
             table.text,
@@ -153,6 +159,18 @@ impl Report {
             self.seconds,
             self.replay,
         )
+    }
+
+    /// What came of widening the bounds.
+    fn hung(&self) -> String {
+        match self.widened.verdicts {
+            0 => "no verdict hung on it".to_owned(),
+            times => format!(
+                "{} hung on it, by up to {} ms, and no row has their figures",
+                counted(times, "verdict"),
+                self.widened.most_us.div_ceil(1000)
+            ),
+        }
     }
 
     fn broken_times(&self, promise: Promise) -> u64 {
@@ -167,6 +185,14 @@ pub(super) struct Table<'a> {
 }
 
 impl Table<'_> {
+    fn latest(&mut self, after: &str, found: Extreme, bound: Us) -> fmt::Result {
+        if found.checked == 0 {
+            return Ok(());
+        }
+        let title = format!("offline after {after}, latest");
+        self.row(&title, found.checked, &ms(found), &limit("≤", bound), found.broken)
+    }
+
     fn row(
         &mut self,
         title: &str,
@@ -205,11 +231,9 @@ impl Table<'_> {
     }
 }
 
+/// Rounded up, so that what is late by less than a millisecond is not shown as its bound.
 fn ms(found: Extreme) -> String {
-    if found.checked == 0 {
-        return "-".to_owned();
-    }
-    format!("{} ms", found.worst_us / 1000)
+    format!("{} ms", found.worst_us.div_ceil(1000))
 }
 
 fn limit(sign: &str, bound: Us) -> String {
@@ -218,11 +242,14 @@ fn limit(sign: &str, bound: Us) -> String {
 
 #[cfg(test)]
 mod tests {
+    use std::process::ExitCode;
+
     use clap::Parser;
 
     use super::*;
     use crate::args::{Cli, Command};
-    use crate::verify::judge::Violation;
+    use crate::reported::Reported;
+    use crate::verify::judge::{Violation, Widened};
 
     fn report() -> Report {
         let cli = Cli::parse_from(["presence-loadtest", "verify", "--seed", "7"]);
@@ -239,22 +266,23 @@ mod tests {
     #[test]
     fn all_rows_have_their_columns_in_the_same_places() {
         let mut report = report();
-        let found = Extreme { checked: 1, worst_us: 1_234_567 };
+        let found = Extreme { checked: 1, worst_us: 1_234_567, broken: 0 };
         for cause in [Cause::Bye, Cause::Closed, Cause::Silent, Cause::GatewayLost, Cause::Drained]
         {
             report.latest.insert(cause, found);
             report.earliest.insert(cause, found);
         }
         (report.after_faults, report.keys_back) = (found, found);
+        (report.after_deafness, report.untold) = (found, found);
         report.online.count = 1;
         let table = drawn(&report, Paint::Plain);
         let rows: Vec<&str> =
             table.trim_start().lines().take_while(|row| !row.is_empty()).collect();
-        assert!(rows.len() > 18, "{table}");
+        assert!(rows.len() > 20, "{table}");
         for row in rows {
             let verdict: String = row.chars().skip(TITLE_LEN + 38).collect();
             assert!(
-                ["  verdict", "  kept", "  not checked"].contains(&verdict.as_str()),
+                ["  verdict", "  kept", "  measured", "  not checked"].contains(&verdict.as_str()),
                 "{table}"
             );
         }
@@ -263,11 +291,13 @@ mod tests {
     #[test]
     fn a_kept_promise_has_its_worst_figure_beside_its_bound() {
         let mut report = report();
-        report.latest.insert(Cause::Closed, Extreme { checked: 12, worst_us: 1_234_567 });
+        report
+            .latest
+            .insert(Cause::Closed, Extreme { checked: 12, worst_us: 1_234_567, broken: 0 });
         report.absences = 12;
         let table = drawn(&report, Paint::Plain);
         let row = table.lines().find(|line| line.contains("its socket closed")).unwrap();
-        for part in ["12", "1234 ms", "≤ 2000 ms", "kept"] {
+        for part in ["12", "1235 ms", "≤ 2000 ms", "kept"] {
             assert!(row.contains(part), "{part} is not in {row}");
         }
         assert!(table.contains("Every promise was kept"), "{table}");
@@ -276,12 +306,11 @@ mod tests {
     }
 
     #[test]
-    fn a_broken_promise_is_counted_in_its_row_and_told_with_its_history_unless_that_was_told() {
+    fn a_broken_promise_is_counted_and_told_with_its_history_unless_that_was_told() {
         let mut report = report();
         for (user, at) in [(0, 9.0), (1, 9.5), (2, 12.0), (2, 20.0), (3, 20.0)] {
             let violation = Violation {
                 promise: Promise::LateOffline,
-                cause: Some(Cause::Bye),
                 user: Some(user),
                 watcher: Some(3),
                 at: (at * 1e6) as Us,
@@ -290,11 +319,52 @@ mod tests {
             report.add_violation(&violation, || "the history".to_owned());
         }
         let table = drawn(&report, Paint::Plain);
-        let row = table.lines().find(|line| line.contains("offline after bye")).unwrap();
-        assert!(row.contains("BROKEN (5)"), "{row}");
         assert_eq!(table.matches("the history").count(), 3);
         assert!(table.contains("late offline of user 0 at 9.000 s"), "{table}");
         assert!(table.contains("PROMISES WERE BROKEN, 5 times"), "{table}");
         assert!(!report.is_clean());
+    }
+
+    #[test]
+    fn a_figure_outside_its_bound_is_shown_with_a_broken_verdict() {
+        let mut report = report();
+        let found = |worst_us| Extreme { checked: 9, worst_us, broken: 2 };
+        report.latest.insert(Cause::Bye, found(1_000_400));
+        report.earliest.insert(Cause::Closed, found(999_900));
+        report.after_faults = found(6_100_000);
+        let table = drawn(&report, Paint::Plain);
+        for (row, worst, bound) in [
+            ("offline after bye, latest", "1001 ms", "≤ 1000 ms"),
+            ("offline after its socket closed, earliest", "999 ms", "≥ 1000 ms"),
+            ("offline after a fault healed, latest", "6100 ms", "≤ 6000 ms"),
+        ] {
+            let row = table.lines().find(|line| line.contains(row)).unwrap();
+            for part in [worst, bound, "BROKEN (2)"] {
+                assert!(row.contains(part), "{part} is not in {row}");
+            }
+        }
+    }
+
+    #[test]
+    fn what_a_widening_excused_is_said() {
+        let mut report = report();
+        assert!(!drawn(&report, Paint::Plain).contains("hung on it"));
+        report.starved_ms = 300.0;
+        assert!(drawn(&report, Paint::Plain).contains("no verdict hung on it"));
+        report.widened = Widened { verdicts: 3, most_us: 48_100, too_far: 0 };
+        let table = drawn(&report, Paint::Plain);
+        assert!(table.contains("3 verdicts hung on it, by up to 49 ms"), "{table}");
+    }
+
+    #[test]
+    fn a_machine_that_was_too_busy_keeps_no_promise_and_excuses_no_broken_one() {
+        let mut report = report();
+        report.widened = Widened { verdicts: 3, most_us: 1_200_000, too_far: 2 };
+        let table = drawn(&report, Paint::Plain);
+        assert!(table.contains("TOO BUSY TO JUDGE, 2 times"), "{table}");
+        assert!(!table.contains("Every promise was kept"), "{table}");
+        assert_eq!(report.exit_code(), ExitCode::from(3));
+        report.broken.insert(Promise::Ghost, 1);
+        assert_eq!(report.exit_code(), ExitCode::FAILURE);
     }
 }

@@ -21,17 +21,16 @@ impl Rules {
         let Self { ttl, grace, .. } = *self;
         let silent = facts.beat.after + ttl;
         let killed = faults.iter().find(|fault| kills(fault, facts.place, end));
+        let mut excuse = None;
         let (cause, from, not_before, latest) = match (ending, killed) {
             (Ending::Bye, _) => (Cause::Bye, end, end.after, end.by + PROMPT),
             (Ending::Closed, _) => (Cause::Closed, end, end.after + grace, end.by + grace + PROMPT),
             (Ending::Frozen, _) | (Ending::Cut(Some(NO_HEARTBEAT)), None) => {
                 let deaf = deaf_time(faults, facts.place, facts.beat.by, ttl);
-                (
-                    Cause::Silent,
-                    facts.beat,
-                    silent,
-                    (facts.beat.by + ttl + grace + PROMPT).saturating_add(deaf),
-                )
+                let heard_until = facts.beat.by.saturating_add(deaf);
+                excuse = (deaf > 0).then_some(Excuse::Deaf(heard_until));
+                let latest = heard_until.saturating_add(ttl + grace + PROMPT);
+                (Cause::Silent, facts.beat, silent, latest)
             }
             (Ending::Cut(_), Some(kill)) => {
                 let heard = facts.heard_before(kill.from.after) + ttl;
@@ -42,7 +41,7 @@ impl Rules {
                 (Cause::Drained, end, heard, end.by + ttl + grace + PROMPT)
             }
         };
-        let mut departure = Departure { cause, from, not_before, latest, excuse: None };
+        let mut departure = Departure { cause, from, not_before, latest, excuse };
         self.move_by_faults(&mut departure, facts, faults, watcher);
         Some(departure)
     }
@@ -64,7 +63,7 @@ impl Rules {
                 let gone = departure.from.by.max(gone(fault, faults));
                 let lapsed = gone.saturating_add(self.ttl + self.grace + PROMPT);
                 if lapsed > departure.latest {
-                    (departure.latest, departure.excuse) = (lapsed, Some(Excuse::Untold));
+                    (departure.latest, departure.excuse) = (lapsed, Some(Excuse::Untold(gone)));
                 }
             }
             // Also if Redis was back just before: the gateway had no time to tell it everything again.

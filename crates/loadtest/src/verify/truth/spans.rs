@@ -84,7 +84,8 @@ pub(super) fn losses(sessions: &[&Facts], departures: &[Option<Departure>]) -> V
             let back = sessions.iter().filter_map(|other| other.welcome);
             let back = back.filter(|welcome| *welcome > end.after).min();
             let in_time = |back: &Us| back + RETURN_MARGIN <= departure.not_before;
-            losses.push(Loss { left: end.after, back: back.filter(in_time) });
+            let (left, latest) = (end.after, departure.latest);
+            losses.push(Loss { left, latest, back: back.filter(in_time) });
         }
     }
     losses.sort_unstable_by_key(|loss| loss.left);

@@ -72,10 +72,11 @@ fn a_return_in_time_continues_and_a_late_one_does_not() {
     let back = |hello| at_place(session(hello, None), 1);
     let in_time = timeline(&[left.clone(), back(10_600)], &[]);
     assert_eq!(in_time.present.len(), 1);
-    assert_eq!(in_time.losses, [Loss { left: 10_000 * MS, back: Some(10_610 * MS) }]);
+    let loss = Loss { left: 10_000 * MS, latest: 12_000 * MS, back: Some(10_610 * MS) };
+    assert_eq!(in_time.losses, [loss]);
     let at_the_edge = timeline(&[left.clone(), back(10_800)], &[]);
     assert_eq!(at_the_edge.present.len(), 2);
-    assert_eq!(at_the_edge.losses, [Loss { left: 10_000 * MS, back: None }]);
+    assert_eq!(at_the_edge.losses, [Loss { back: None, ..loss }]);
     let late = timeline(&[left, back(13_000)], &[]);
     assert_eq!(late.present.len(), 2);
     assert_eq!(late.absent.last().map(|absent| absent.span.start), Some(12_000 * MS));
