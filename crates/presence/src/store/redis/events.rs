@@ -231,6 +231,8 @@ impl Feed {
         self.owe_after_subscribing(Owed::Gap);
         let now = Instant::now();
         let (since, delay) = self.failing.unwrap_or((now, RETRY_DELAY));
+        // While no calls are answered, that is what clients are told of.
+        let since = if self.reach.is_down() { now } else { since };
         self.failing = Some((since, RETRY_DELAY_MAX.min(delay * 2)));
         self.due = now + delay;
         tracing::debug!(reason, "Redis cannot be listened to");

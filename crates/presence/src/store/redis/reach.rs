@@ -264,6 +264,11 @@ impl Reach {
         self.trouble.lock().filter(is_breaking).map(|_| Ailment::Breaking)
     }
 
+    /// Whether the latest call failed as unreachable.
+    pub(super) fn is_down(&self) -> bool {
+        self.down.load(Relaxed)
+    }
+
     pub(super) fn is_deaf(&self) -> bool {
         self.deaf.load(Relaxed)
     }
