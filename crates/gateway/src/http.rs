@@ -79,7 +79,11 @@ fn why_not_ready(app: &App) -> Option<(&'static str, &'static str)> {
     let refusal = app.admission.why_closed(app);
     let refusal = refusal.map(|refusal| (refusal.label(), refusal.sentence()));
     let away = || (!app.presence.is_ready()).then_some(("store", "the store is out of reach\n"));
-    refusal.or_else(away)
+    let deaf = app.presence.is_deaf().then_some((
+        "store",
+        "what changes in the store is not heard: see the log for why it cannot be subscribed to\n",
+    ));
+    refusal.or(deaf).or_else(away)
 }
 
 async fn metrics(State(app): State<SharedApp>) -> impl IntoResponse {

@@ -30,7 +30,7 @@ use crate::relay::grace::Grace;
 use crate::session::outbox::{ConnId, Origin, Outbox, Outboxes};
 use crate::session::rounds::Rounds;
 use crate::session::{Session, TooManySessions};
-use crate::store::{Cause, Lease, Opened, Store, StoreError};
+use crate::store::{Ailment, Cause, Lease, Opened, Store, StoreError};
 use crate::strain::Strain;
 use crate::watch::WatchTable;
 
@@ -143,9 +143,14 @@ impl Presence {
         Ok(answer.collect())
     }
 
-    /// Whether new clients are welcome: the store answers, and this gateway is not draining.
+    /// Whether new clients are welcome: the store answers and is heard, and this gateway is not draining.
     pub fn is_ready(&self) -> bool {
-        self.core.health.is_fine() && !self.is_draining()
+        self.core.health.is_fine() && !self.is_deaf() && !self.is_draining()
+    }
+
+    /// Whether the store answers, and what changes in it is not heard.
+    pub fn is_deaf(&self) -> bool {
+        self.core.health.is_fine() && self.core.store.ailment() == Some(Ailment::Deaf)
     }
 
     /// Whether all clients are sent elsewhere.

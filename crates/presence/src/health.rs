@@ -166,7 +166,11 @@ pub(crate) async fn run(core: Arc<Core>) {
                 core.reconcile_soon();
                 back_since = Instant::now();
             }
-            (true, 0) if back_since.elapsed() > BACK_TIME => tell_all(&core, 0),
+            (true, 0) => match core.store.ailment() {
+                Some(_) => tell_all(&core, core.health.degraded_since().unwrap_or_else(wall_ms)),
+                None if back_since.elapsed() > BACK_TIME => tell_all(&core, 0),
+                None => {}
+            },
             _ => {}
         }
         let pause = core.config.renewal().mul_f64(0.9 + 0.2 * fastrand::f64());

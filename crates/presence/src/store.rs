@@ -76,6 +76,11 @@ pub trait Store: Send + Sync + 'static {
         false
     }
 
+    /// What is wrong though calls are answered, so that changes come late or not at all.
+    fn ailment(&self) -> Option<Ailment> {
+        None
+    }
+
     /// How many gateways live, as far as is known: each hears of every change.
     fn gateways(&self) -> u32 {
         1
@@ -267,6 +272,15 @@ pub enum Event {
     Gap,
     /// The store was out of reach, or may have restarted empty: everything must be asserted and read again.
     Reconnected,
+}
+
+/// What can be wrong with a store that answers.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Ailment {
+    /// Connections break so often that changes are held back for as long as they do.
+    Breaking,
+    /// What changes is not heard.
+    Deaf,
 }
 
 /// Why a store call failed. The call may or may not have taken effect.

@@ -80,6 +80,19 @@ impl RedisCluster {
         self.url_with("")
     }
 
+    /// The URL that names one server only: the others are found through it.
+    pub fn url_of(&self, number: usize) -> String {
+        format!("redis-cluster://127.0.0.1:{}", self.servers[number].port())
+    }
+
+    /// The primary that a client asks first, whatever the order in a URL: the one with the lowest port; and a slot of it.
+    pub fn first_primary(&self) -> (usize, u16) {
+        let shares = self.shares_known_to(self.any());
+        let first = shares.min_by_key(|share| self.servers[share.number].port());
+        let first = first.expect("there are three");
+        (first.number, *first.slots[0].start())
+    }
+
     /// The URL for a user of the servers' access control lists.
     pub fn url_as(&self, user: &str, password: &str) -> String {
         self.url_with(&format!("{user}:{password}@"))

@@ -5,6 +5,7 @@
 use std::future::pending;
 use std::io;
 use std::net::{Ipv4Addr, SocketAddr};
+use std::sync::{Arc, Weak};
 use std::thread;
 use std::time::Duration;
 
@@ -19,7 +20,7 @@ const CHUNK_LEN: usize = 16 * 1024;
 /// A TCP proxy that misbehaves as it is told. Dropping it closes all its connections.
 pub struct FaultyLink {
     port: u16,
-    weather: watch::Sender<Weather>,
+    weather: Arc<watch::Sender<Weather>>,
 }
 
 /// What happens to bytes and connections now.
@@ -34,19 +35,27 @@ struct Weather {
     forgotten: Option<usize>,
     /// How often connections were reset.
     resets: u32,
+    /// A connection is reset as soon as a client says this.
+    taboo: Option<&'static str>,
+    /// How often that was so.
+    taboos_broken: u32,
 }
 
 impl FaultyLink {
     /// A way to this port of loopback, at first a good one.
     pub fn to(server: u16) -> Self {
-        let (weather, forecast) = watch::channel(Weather::default());
+        let weather = Arc::new(watch::Sender::new(Weather::default()));
+        let changing = Arc::downgrade(&weather);
+        let forecast = weather.subscribe();
         let listener = std::net::TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).expect("a free port");
         listener.set_nonblocking(true).expect("a listener that does not block");
         let port = listener.local_addr().expect("a bound listener has an address").port();
         // On a thread of its own, so that the test's work delays nothing.
         thread::spawn(move || {
             let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
-            let listen = async { listen(TcpListener::from_std(listener)?, server, forecast).await };
+            let listen = async {
+                listen(TcpListener::from_std(listener)?, server, forecast, changing).await
+            };
             runtime.expect("a runtime").block_on(listen)
         });
         Self { port, weather }
@@ -86,6 +95,16 @@ impl FaultyLink {
         self.weather.send_modify(|weather| weather.forgotten = Some(connection));
     }
 
+    /// From now on, whoever says this is hung up on, with a reset towards both sides; nobody when there is nothing.
+    pub fn hang_up_on(&self, taboo: Option<&'static str>) {
+        self.weather.send_modify(|weather| weather.taboo = taboo);
+    }
+
+    /// How often that was done.
+    pub fn hung_up(&self) -> u32 {
+        self.weather.borrow().taboos_broken
+    }
+
     /// Ends all connections at once, with a reset towards both sides.
     pub fn reset(&self) {
         self.weather.send_modify(|weather| weather.resets += 1);
@@ -96,12 +115,13 @@ async fn listen(
     listener: TcpListener,
     server: u16,
     mut forecast: watch::Receiver<Weather>,
+    changing: Weak<watch::Sender<Weather>>,
 ) -> io::Result<()> {
     let mut number = 0;
     loop {
         tokio::select! {
             accepted = listener.accept() => {
-                drop(tokio::spawn(join(accepted?.0, number, server, forecast.clone())));
+                drop(tokio::spawn(join(accepted?.0, number, server, forecast.clone(), changing.clone())));
                 number += 1;
             }
             changed = forecast.changed() => if changed.is_err() {
@@ -116,6 +136,7 @@ async fn join(
     number: usize,
     server: u16,
     mut forecast: watch::Receiver<Weather>,
+    changing: Weak<watch::Sender<Weather>>,
 ) -> io::Result<()> {
     let born = *forecast.borrow_and_update();
     let server = TcpStream::connect(SocketAddr::from((Ipv4Addr::LOCALHOST, server))).await?;
@@ -128,10 +149,17 @@ async fn join(
         (client.into_split(), server.into_split());
     let is_deaf =
         |now: &Weather| born.deaf || now.deafened != born.deafened || now.forgotten == Some(number);
+    let (broken, mut taboo_broken) = mpsc::channel(1);
+    let listens = |now: &Weather, said: &[u8]| {
+        let says = |taboo: &str| said.windows(taboo.len()).any(|part| part == taboo.as_bytes());
+        if now.taboo.is_some_and(says) {
+            let _ = broken.try_send(());
+        }
+    };
     let pumps = async {
         tokio::join!(
-            pump(from_client, to_server, is_deaf, forecast.clone()),
-            pump(from_server, to_client, is_deaf, forecast.clone()),
+            pump(from_client, to_server, is_deaf, listens, forecast.clone()),
+            pump(from_server, to_client, is_deaf, |_, _| {}, forecast.clone()),
         )
     };
     let mut changes = forecast.clone();
@@ -139,6 +167,9 @@ async fn join(
     tokio::select! {
         _ = pumps => {}
         _ = reset => {}
+        Some(()) = taboo_broken.recv() => if let Some(weather) = changing.upgrade() {
+            weather.send_modify(|weather| weather.taboos_broken += 1);
+        },
     }
     Ok(())
 }
@@ -148,6 +179,7 @@ async fn pump(
     mut from: OwnedReadHalf,
     mut to: OwnedWriteHalf,
     is_deaf: impl Fn(&Weather) -> bool,
+    listens: impl Fn(&Weather, &[u8]),
     forecast: watch::Receiver<Weather>,
 ) {
     let (queue, mut queued) = mpsc::unbounded_channel::<(Instant, Vec<u8>)>();
@@ -157,6 +189,7 @@ async fn pump(
             let mut chunk = vec![0; CHUNK_LEN];
             let len = from.read(&mut chunk).await.unwrap_or(0);
             let weather = *forecast.borrow();
+            listens(&weather, &chunk[..len]);
             match (len, is_deaf(&weather)) {
                 (0, false) => return,
                 // The other side never learns of the end.

@@ -5,12 +5,16 @@ use std::time::Duration;
 
 use presence_protocol::{Format, GatewayMessage};
 use presence_testkit::{RedisCluster, RedisSentinel, eventually};
+use tokio::time::Instant;
 
 use crate::client::{Client, PATIENCE};
 use crate::house::{House, OPEN};
 use crate::http;
-use crate::outages::{TIMES, assert_healed, watched};
+use crate::outages::{TIMES, assert_healed, expect_degraded, watched};
 use crate::process::keys_of;
+
+/// So long after a failover at most, gateways serve as before.
+const FOUND_MAX: Duration = Duration::from_secs(8);
 
 /// The watcher may be told that Redis is away, and that it is back, and nothing else.
 async fn only_degraded_for(watcher: &mut Client, time: Duration) {
@@ -53,6 +57,30 @@ async fn when_a_primary_of_a_cluster_is_killed_nobody_is_shown_offline_and_a_rea
     assert_healed(&house, &mut watcher, b).await;
     drop(c);
     watcher.expect_offline("c").await;
+}
+
+/// A server that hangs still takes connections, and who looks for the servers of a cluster may ask it first.
+#[tokio::test]
+async fn when_a_primary_of_a_cluster_hangs_for_good_its_replica_is_found_and_changes_are_told() {
+    let cluster = RedisCluster::start();
+    let (old, slot) = cluster.first_primary();
+    // One gateway knows of no other server, but for what it was told.
+    let urls = [cluster.url(), cluster.url_of(old)];
+    let house = House::on_urls(urls, TIMES, &[OPEN]).await;
+    let (mut watcher, b, c) = watched(&house).await;
+    cluster.replicate(old).await;
+    cluster.pause(old);
+    assert!(expect_degraded(&mut watcher).await);
+    cluster.failover(slot, old).await;
+    let promoted = Instant::now();
+    until_ready(&house).await;
+    assert!(promoted.elapsed() < FOUND_MAX, "{:?}", promoted.elapsed());
+    only_degraded_for(&mut watcher, Duration::from_secs(2)).await;
+    assert_healed(&house, &mut watcher, b).await;
+    drop(c);
+    watcher.expect_offline("c").await;
+    let newcomers = House::at(&cluster.url(), TIMES, &[OPEN]).await;
+    until_ready(&newcomers).await;
 }
 
 #[tokio::test]

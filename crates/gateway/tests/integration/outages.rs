@@ -15,7 +15,7 @@ use crate::process::keys_of;
 /// Sockets are kept alive while the test works on the server.
 pub(crate) const TIMES: Times = Times { ttl: Duration::from_secs(2), ..QUICK };
 
-async fn expect_degraded(client: &mut Client) -> bool {
+pub(crate) async fn expect_degraded(client: &mut Client) -> bool {
     match client.next().await.message {
         GatewayMessage::Degraded { since } => since.is_some(),
         other => panic!("degraded was due, not {other:?}"),

@@ -2,15 +2,24 @@
 
 use std::time::Duration;
 
+use presence_protocol::{Format, GatewayMessage};
 use presence_testkit::{FaultyLink, RedisServer};
 use tokio::time::{Instant, sleep};
 
+use crate::client::Client;
 use crate::crowd::{Crowd, TIMES};
 use crate::house::{House, LATE_MAX, OPEN};
 use crate::http;
+use crate::outages::{expect_degraded, watched};
 
 /// Longer than TTL and grace.
 const LONG: Duration = Duration::from_millis(4500);
+
+/// How much later changes come after a break, with some for a busy machine.
+const BLIP_MAX: Duration = Duration::from_millis(1800);
+
+/// So soon clients know that nothing is heard, with some for a busy machine.
+const DEAF_MAX: Duration = Duration::from_secs(6);
 
 /// Two gateways, each with a link of its own to one Redis.
 async fn linked(redis: &RedisServer) -> (House, [FaultyLink; 2], Crowd) {
@@ -58,6 +67,92 @@ async fn links_that_swallow_everything_are_weathered() {
     crowd.expect_bounded().await;
     links.iter().for_each(FaultyLink::hear);
     crowd.expect_healed(Instant::now()).await;
+}
+
+/// Each time what could not be told meanwhile is waited for, and never longer than that.
+#[tokio::test]
+async fn changes_come_in_time_though_connections_break_every_few_seconds() {
+    let redis = RedisServer::start();
+    let (house, links, _crowd) = linked(&redis).await;
+    let (mut watcher, b, c) = watched(&house).await;
+    let breaks = async {
+        let mut times = tokio::time::interval(Duration::from_millis(2500));
+        loop {
+            times.tick().await;
+            links.iter().for_each(FaultyLink::reset);
+        }
+    };
+    let changes = async {
+        // In the middle between two breaks, and right before one.
+        sleep(Duration::from_millis(6000)).await;
+        let said = Instant::now();
+        b.bye().await;
+        let told = watcher.expect_offline("b").await.at;
+        assert!(told - said < BLIP_MAX, "a sign-out: {:?}", told - said);
+        sleep(Duration::from_millis(1250)).await;
+        let closed = Instant::now();
+        drop(c);
+        let told = watcher.expect_offline("c").await.at;
+        assert!(told - closed < TIMES.grace + BLIP_MAX, "a loss: {:?}", told - closed);
+        watcher.fence().await;
+    };
+    tokio::select! {
+        () = breaks => {}
+        () = changes => {}
+    }
+}
+
+#[tokio::test]
+async fn connections_that_never_last_for_a_second_are_told_of() {
+    let redis = RedisServer::start();
+    let (house, links, mut crowd) = linked(&redis).await;
+    let mut told = Client::join(house.here(), Format::Json, "told").await;
+    let breaks = async {
+        loop {
+            links.iter().for_each(FaultyLink::reset);
+            sleep(Duration::from_millis(400)).await;
+        }
+    };
+    tokio::select! {
+        () = breaks => {}
+        is_degraded = expect_degraded(&mut told) => assert!(is_degraded),
+    }
+    crowd.expect_healed(Instant::now()).await;
+    assert!(!expect_degraded(&mut told).await);
+}
+
+/// As when no more connections are let in, or when what subscribes is not let through.
+#[tokio::test]
+async fn a_subscription_that_cannot_be_made_again_is_told_of_until_it_can() {
+    let redis = RedisServer::start();
+    let link = FaultyLink::to(redis.port());
+    let house = House::on_urls([link.redis_url(), redis.url()], TIMES, &[OPEN]).await;
+    let (mut watcher, b, _c) = watched(&house).await;
+    link.hang_up_on(Some("SUBSCRIBE"));
+    redis.cli(&["CLIENT", "KILL", "TYPE", "pubsub"]);
+    let broken = Instant::now();
+    assert!(expect_degraded(&mut watcher).await);
+    assert!(broken.elapsed() < DEAF_MAX, "{:?}", broken.elapsed());
+    let ready = http::get(house.here(), "/readyz").await;
+    assert_eq!(ready.status, 503);
+    assert!(ready.body.contains("is not heard"), "{}", ready.body);
+    assert_eq!(http::get(house.there(), "/readyz").await.status, 200);
+    assert!(http::metric(house.here(), "presence_gaps_total").await.expect("it is told") > 0);
+    let tried = link.hung_up();
+    watcher.expect_nothing_for(Duration::from_secs(4)).await;
+    let tried = link.hung_up() - tried;
+    assert!((1..=5).contains(&tried), "{tried} attempts in 4 s");
+    b.bye().await;
+    link.hang_up_on(None);
+    let (mut over, mut told) = (false, false);
+    while !(over && told) {
+        match watcher.next().await.message {
+            GatewayMessage::Degraded { since } => over = since.is_none(),
+            GatewayMessage::Presence { users } => told = users[0].user.as_str() == "b",
+            other => panic!("not expected: {other:?}"),
+        }
+    }
+    assert_eq!(http::get(house.here(), "/readyz").await.status, 200);
 }
 
 /// 300 ms a call on average, and half of that for every event.

@@ -40,8 +40,8 @@ pub use tls::{ClientFiles, TlsFiles};
 use super::bucket::bucket_of;
 use super::notice::{Dated, Notice, Order};
 use super::{
-    BATCH_LEN_MAX, Claim, EVENT_QUEUE_LEN, Lease, ORDERS_LEN_MAX, Opened, Pulse, Standing, Store,
-    StoreError,
+    Ailment, BATCH_LEN_MAX, Claim, EVENT_QUEUE_LEN, Lease, ORDERS_LEN_MAX, Opened, Pulse, Standing,
+    Store, StoreError,
 };
 use crate::config::Config;
 use channels::{Address, Channels};
@@ -244,6 +244,10 @@ impl Store for RedisStore {
 
     fn has_stalled(&self) -> bool {
         self.reach.has_stalled()
+    }
+
+    fn ailment(&self) -> Option<Ailment> {
+        self.reach.ailment()
     }
 
     fn gateways(&self) -> u32 {

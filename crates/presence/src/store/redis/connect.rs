@@ -7,8 +7,8 @@ use fred::clients::{Client, SubscriberClient};
 use fred::error::Error;
 use fred::interfaces::{ClientLike, ClusterInterface};
 use fred::types::config::{
-    Config, ConnectionConfig, Options, PerformanceConfig, ReconnectError, ReconnectPolicy,
-    ServerConfig, TcpConfig, UnresponsiveConfig,
+    ClusterDiscoveryPolicy, Config, ConnectionConfig, Options, PerformanceConfig, ReconnectError,
+    ReconnectPolicy, ServerConfig, TcpConfig, UnresponsiveConfig,
 };
 use tokio::task::{JoinError, JoinHandle};
 use tokio::time::timeout;
@@ -22,6 +22,10 @@ pub(super) const OPEN_TIMEOUT: Duration = Duration::from_secs(5);
 
 /// How long one attempt to connect may take, and one command of fred's own.
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(2);
+
+/// The same in a cluster. To find out who serves what, servers are asked one after the other while all calls wait: one that
+/// hangs is to be passed over before any of these fails.
+const CLUSTER_CONNECT_TIMEOUT: Duration = Duration::from_millis(500);
 
 /// How long a call may take before it counts as unreachable. A full batch takes milliseconds.
 const COMMAND_TIMEOUT: Duration = Duration::from_secs(2);
@@ -73,8 +77,12 @@ impl Target {
             Some(kind @ ("cluster" | "sentinel")) => format!("redis-{kind}://{rest}"),
             Some(_) => return Err(OpenError::Url(format!("the scheme is {scheme:?}"))),
         };
-        let config =
+        let mut config =
             Config::from_url(&plain).map_err(|error| OpenError::Url(error.details().to_owned()))?;
+        // Those that were found are asked as well: all that the URL names may hang.
+        if let ServerConfig::Clustered { policy, .. } = &mut config.server {
+            *policy = ClusterDiscoveryPolicy::UseCache;
+        }
         let tls = encrypted.then(|| tls.load()).transpose()?;
         Ok(Self { config: Config { fail_fast: true, tls, ..config } })
     }
@@ -119,7 +127,7 @@ impl Target {
         Client::new(
             self.config.clone(),
             Some(performance(NOTICES_LEN)),
-            Some(connection()),
+            Some(self.connection()),
             Some(reconnect()),
         )
     }
@@ -128,9 +136,35 @@ impl Target {
         SubscriberClient::new(
             self.config.clone(),
             Some(performance(MESSAGES_LEN)),
-            Some(connection()),
+            Some(self.connection()),
             Some(reconnect()),
         )
+    }
+
+    fn connection(&self) -> ConnectionConfig {
+        let timeout = if self.config.server.is_clustered() {
+            CLUSTER_CONNECT_TIMEOUT
+        } else {
+            CONNECT_TIMEOUT
+        };
+        ConnectionConfig {
+            connection_timeout: timeout,
+            internal_command_timeout: timeout,
+            max_command_attempts: 1,
+            max_command_buffer_len: COMMAND_QUEUE_LEN,
+            unresponsive: UnresponsiveConfig {
+                max_timeout: Some(UNRESPONSIVE_AFTER),
+                interval: UNRESPONSIVE_INTERVAL,
+            },
+            tcp: TcpConfig {
+                nodelay: Some(true),
+                user_timeout: Some(TCP_USER_TIMEOUT),
+                ..TcpConfig::default()
+            },
+            // Not LOADING: that server is the right one, and a reconnect for each call would not make it load faster.
+            reconnect_errors: vec![ReconnectError::ReadOnly],
+            ..ConnectionConfig::default()
+        }
     }
 }
 
@@ -139,27 +173,6 @@ fn performance(broadcast_channel_capacity: usize) -> PerformanceConfig {
         default_command_timeout: COMMAND_TIMEOUT,
         broadcast_channel_capacity,
         ..PerformanceConfig::default()
-    }
-}
-
-fn connection() -> ConnectionConfig {
-    ConnectionConfig {
-        connection_timeout: CONNECT_TIMEOUT,
-        internal_command_timeout: CONNECT_TIMEOUT,
-        max_command_attempts: 1,
-        max_command_buffer_len: COMMAND_QUEUE_LEN,
-        unresponsive: UnresponsiveConfig {
-            max_timeout: Some(UNRESPONSIVE_AFTER),
-            interval: UNRESPONSIVE_INTERVAL,
-        },
-        tcp: TcpConfig {
-            nodelay: Some(true),
-            user_timeout: Some(TCP_USER_TIMEOUT),
-            ..TcpConfig::default()
-        },
-        // Not LOADING: that server is the right one, and a reconnect for each call would not make it load faster.
-        reconnect_errors: vec![ReconnectError::ReadOnly],
-        ..ConnectionConfig::default()
     }
 }
 

@@ -33,8 +33,13 @@ const RENEW_INTERVAL: Duration = Duration::from_mins(1);
 /// How long a look at a cluster's servers may take. Fred itself would wait for as long as one of them is away.
 const SYNC_TIMEOUT: Duration = Duration::from_secs(3);
 
-/// How long to wait before subscribing again when that failed, or before starting a router that gave up.
+/// How long to wait before subscribing again when that failed, or before starting a router that gave up: the former twice
+/// as long each time.
 const RETRY_DELAY: Duration = Duration::from_millis(250);
+const RETRY_DELAY_MAX: Duration = Duration::from_secs(1);
+
+/// Without a subscription for so long, clients are to know.
+const DEAF_AFTER: Duration = Duration::from_secs(3);
 
 /// What the task hears.
 enum Heard {
@@ -71,6 +76,8 @@ pub(super) struct Feed {
     outlet: Outlet,
     /// What to tell as soon as the subscription stands.
     after_subscribing: Option<Owed>,
+    /// Since when it does not stand, and how long to wait before the next attempt.
+    failing: Option<(Instant, Duration)>,
     due: Instant,
     renewal_due: Instant,
 }
@@ -80,8 +87,21 @@ struct Receivers {
     keys: broadcast::Receiver<KeyspaceEvent>,
     subscriber_back: broadcast::Receiver<Server>,
     subscriber_topology: broadcast::Receiver<Vec<ClusterStateChange>>,
+    subscriber_errors: broadcast::Receiver<(Error, Option<Server>)>,
     commands_back: broadcast::Receiver<Server>,
     commands_topology: broadcast::Receiver<Vec<ClusterStateChange>>,
+}
+
+impl Receivers {
+    /// Why the subscriber lost a connection last, or could not make one.
+    fn latest_subscriber_error(&mut self) -> Option<String> {
+        let errors = std::iter::from_fn(|| match self.subscriber_errors.try_recv() {
+            Ok((error, _)) => Some(Some(error.to_string())),
+            Err(TryRecvError::Lagged(_)) => Some(None),
+            Err(_) => None,
+        });
+        errors.flatten().last()
+    }
 }
 
 impl Feed {
@@ -98,6 +118,7 @@ impl Feed {
             keys: subscriber.client.keyspace_event_rx(),
             subscriber_back: subscriber.client.reconnect_rx(),
             subscriber_topology: subscriber.client.cluster_change_rx(),
+            subscriber_errors: subscriber.client.error_rx(),
             commands_back: commands.client.reconnect_rx(),
             commands_topology: commands.client.cluster_change_rx(),
         };
@@ -110,6 +131,7 @@ impl Feed {
             reach,
             outlet: Outlet::new(events),
             after_subscribing: None,
+            failing: None,
             due: Instant::now() + CHECK_INTERVAL,
             renewal_due: Instant::now() + RENEW_INTERVAL,
         }
@@ -155,9 +177,14 @@ impl Feed {
                 }
             }
             Heard::Missed => self.outlet.owe(Owed::Gap),
+            // It may be back at once each time that it is hung up on for subscribing.
+            Heard::SubscriberBack if self.failing.is_some() => {
+                self.owe_after_subscribing(Owed::Gap)
+            }
             Heard::SubscriberBack | Heard::TopologyChanged => self.heal(Some(Owed::Gap)).await,
             Heard::CommandsBack => {
                 self.reach.reconnected();
+                self.failing = self.failing.map(|(since, _)| (since, RETRY_DELAY));
                 self.heal(Some(Owed::Reconnected)).await;
             }
             Heard::Recovered => self.heal(Some(Owed::Reconnected)).await,
@@ -188,15 +215,40 @@ impl Feed {
                 if let Some(owed) = self.after_subscribing.take() {
                     self.outlet.owe(owed);
                 }
+                self.failing = None;
+                if self.reach.is_deaf() {
+                    self.reach.set_deaf(false);
+                    tracing::info!("Redis can be listened to again");
+                }
                 self.due = Instant::now() + CHECK_INTERVAL;
             }
-            Err(reason) => {
-                tracing::debug!(reason, "Redis cannot be listened to");
-                // Whatever is published meanwhile is missed.
-                self.after_subscribing = self.after_subscribing.max(Some(Owed::Gap));
-                self.due = Instant::now() + RETRY_DELAY;
-            }
+            Err(reason) => self.retry_later(reason),
         }
+    }
+
+    fn retry_later(&mut self, reason: String) {
+        // Whatever is published meanwhile is missed.
+        self.owe_after_subscribing(Owed::Gap);
+        let now = Instant::now();
+        let (since, delay) = self.failing.unwrap_or((now, RETRY_DELAY));
+        // While no calls are answered, that is what clients are told of.
+        let since = if self.reach.is_down() { now } else { since };
+        self.failing = Some((since, RETRY_DELAY_MAX.min(delay * 2)));
+        self.due = now + delay;
+        tracing::debug!(reason, "Redis cannot be listened to");
+        if since.elapsed() >= DEAF_AFTER && !self.reach.is_deaf() {
+            let reason = self.heard.latest_subscriber_error().unwrap_or(reason);
+            tracing::warn!(
+                reason,
+                "Redis cannot be listened to: what changes is not heard until that is possible again"
+            );
+            self.reach.set_deaf(true);
+            self.outlet.owe(Owed::Gap);
+        }
+    }
+
+    fn owe_after_subscribing(&mut self, owed: Owed) {
+        self.after_subscribing = self.after_subscribing.max(Some(owed));
     }
 
     /// In quiet times a question to each server; with any doubt, everything again.

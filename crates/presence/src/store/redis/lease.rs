@@ -195,6 +195,8 @@ impl Leases {
         let mut state = self.state.lock();
         let is_first = state.came_ms.is_none();
         let came_ms = *state.came_ms.get_or_insert(now_ms);
+        // Also where our lease is good: it may be this call's first attempt, whose answer was lost, that made it so.
+        let is_reborn = born_us != state.known.born_us;
         state.note_missing(born_us, &leases, self.due_after);
         let late: HashMap<String, u64> = leases
             .iter()
@@ -226,7 +228,7 @@ impl Leases {
         state.leases = leases;
         let missing = state.missing.iter().map(|(gateway, until)| (gateway.clone(), *until));
         Pulse {
-            lost: was_good == 0 && !is_first,
+            lost: (was_good == 0 || is_reborn) && !is_first,
             age: Some(Duration::from_micros((now_ms * 1000).saturating_sub(born_us))),
             missing: missing.collect(),
             lapsed,
@@ -310,6 +312,7 @@ fn late_after(config: &Config) -> Duration {
 
 #[cfg(test)]
 mod tests {
+    use super::super::TlsFiles;
     use super::*;
     use crate::here::vouch::vouch_interval;
 
@@ -320,6 +323,27 @@ mod tests {
             let known_after = late_after(&config) + config.renewal().mul_f64(1.1);
             let expires_after = config.ttl.saturating_sub(vouch_interval(&config));
             assert!(known_after < expires_after.mul_f64(0.8), "{ttl_ms}: {known_after:?}");
+        }
+    }
+
+    #[test]
+    fn a_store_that_was_born_again_has_lost_what_it_was_told_whoever_renewed_the_lease_since() {
+        let leases = Leases::new(&RedisOptions {
+            url: String::new(),
+            tls: TlsFiles::default(),
+            prefix: "p".to_owned(),
+            gateway: "g".to_owned(),
+            config: Config::default(),
+        });
+        let renewed = |born_us, was_good| {
+            let leases = Vec::new();
+            Renewal { now_ms: 9, born_us, was_good, away: (0, 0), leases }
+        };
+        for (born_us, was_good, lost) in
+            [(1, 0, false), (1, 1, false), (2, 1, true), (2, 1, false), (2, 0, true), (3, 0, true)]
+        {
+            let pulse = leases.note(renewed(born_us, was_good), Instant::now());
+            assert_eq!(pulse.lost, lost, "{born_us} {was_good}");
         }
     }
 

@@ -11,13 +11,27 @@ use parking_lot::Mutex;
 use tokio::sync::Notify;
 use tokio::time::{Instant, sleep};
 
-use crate::store::StoreError;
+use crate::store::{Ailment, StoreError};
 
 /// For so long trouble is remembered after it ended: the scripts are forgiving meanwhile.
 pub(super) const REMEMBER: Duration = Duration::from_secs(5);
 
-/// Trouble that begins within so long after the last is the same: holds that the last one revived have not ended yet.
-const GOES_ON: Duration = Duration::from_secs(4);
+/// Trouble that took no longer is a *blip*: most calls were answered before and after it. Leases are late after that.
+const BLIP: Duration = Duration::from_millis(1500);
+
+/// Within so long after trouble, gateways have told what they could not tell meanwhile. Trouble that begins sooner is the
+/// same: holds that the last one revived have not ended yet.
+pub(super) const RETURN: Duration = Duration::from_secs(4);
+
+/// The same after a blip: what is told of it comes late by so long at most, however often there are any.
+const BLIP_RETURN: Duration = Duration::from_secs(1);
+
+/// Trouble that began again so often, and goes on for so long, makes changes come late for as long as it lasts.
+const BREAKS: u32 = 3;
+const BREAKING: Duration = Duration::from_secs(3);
+
+/// Connections that did not break for so long do not break any more.
+const STEADY: Duration = Duration::from_secs(2);
 
 /// A call that took so long waited for a Redis that was stopped.
 const SLOW: Duration = Duration::from_secs(1);
@@ -53,6 +67,8 @@ pub(super) struct Reach {
     stalled_ms: AtomicU64,
     /// Whether the latest call that says anything about it failed as unreachable.
     down: AtomicBool,
+    /// Whether nothing is heard of what others tell, for so long that clients are to know.
+    deaf: AtomicBool,
     recovered: Notify,
 }
 
@@ -61,9 +77,31 @@ pub(super) struct Reach {
 struct Window {
     since_ms: u64,
     until_ms: u64,
+    /// How often it began again, after something was answered.
+    again: u32,
 }
 
 impl Window {
+    fn new(since_ms: u64, until_ms: u64) -> Self {
+        Self { since_ms, until_ms, again: 0 }
+    }
+
+    fn time(&self) -> Duration {
+        Duration::from_millis(self.until_ms.saturating_sub(self.since_ms))
+    }
+
+    fn return_time(&self) -> Duration {
+        if self.time() > BLIP { RETURN } else { BLIP_RETURN }
+    }
+
+    /// The same trouble, where what began then belongs to it.
+    fn going_on(self, since_ms: u64, until_ms: u64) -> Option<Self> {
+        let steady_ms = since_ms.saturating_sub(self.until_ms);
+        let again = self.again + u32::from(steady_ms > 0);
+        let goes_on = Duration::from_millis(steady_ms) < self.return_time();
+        goes_on.then_some(Self { since_ms: self.since_ms.min(since_ms), until_ms, again })
+    }
+
     /// How much of it lies between these moments.
     fn overlap_ms(&self, since_ms: u64, until_ms: u64) -> u64 {
         self.until_ms.min(until_ms).saturating_sub(self.since_ms.max(since_ms))
@@ -86,6 +124,8 @@ pub(super) struct Trouble {
     pub(super) began: Duration,
     /// How long ago it ended, as far as is known.
     pub(super) ended: Duration,
+    /// Within so long after its end, all is told that could not be told meanwhile.
+    pub(super) return_time: Duration,
 }
 
 impl Reach {
@@ -99,6 +139,7 @@ impl Reach {
             waiting: Mutex::default(),
             stalled_ms: AtomicU64::new(NEVER),
             down: AtomicBool::new(false),
+            deaf: AtomicBool::new(false),
             recovered: Notify::new(),
         }
     }
@@ -139,7 +180,7 @@ impl Reach {
         let now_ms = self.elapsed_ms();
         let ran_ms = self.ran_ms.swap(now_ms, Relaxed);
         if now_ms.saturating_sub(ran_ms) > STOPPED.as_millis() as u64 {
-            *self.stop.lock() = Some(Window { since_ms: ran_ms, until_ms: now_ms });
+            *self.stop.lock() = Some(Window::new(ran_ms, now_ms));
         }
     }
 
@@ -199,14 +240,41 @@ impl Reach {
     /// How the way to Redis is and was.
     pub(super) fn contact(&self) -> Contact {
         let ago = |ms| Duration::from_millis(self.elapsed_ms().saturating_sub(ms));
-        let trouble = self.trouble.lock().map(|Window { since_ms, until_ms }| Trouble {
-            began: ago(since_ms),
-            ended: ago(until_ms),
+        let trouble = self.trouble.lock().map(|window| Trouble {
+            began: ago(window.since_ms),
+            ended: ago(window.until_ms),
+            return_time: window.return_time(),
         });
         Contact {
             answered: ago(self.answered_ms.load(Relaxed)),
             trouble: trouble.filter(|trouble| trouble.ended < REMEMBER),
         }
+    }
+
+    /// What is wrong though calls are answered.
+    pub(super) fn ailment(&self) -> Option<Ailment> {
+        if self.is_deaf() {
+            return Some(Ailment::Deaf);
+        }
+        let now_ms = self.elapsed_ms();
+        let is_breaking = |window: &Window| {
+            let steady = Duration::from_millis(now_ms.saturating_sub(window.until_ms));
+            window.again >= BREAKS && window.time() >= BREAKING && steady < STEADY
+        };
+        self.trouble.lock().filter(is_breaking).map(|_| Ailment::Breaking)
+    }
+
+    /// Whether the latest call failed as unreachable.
+    pub(super) fn is_down(&self) -> bool {
+        self.down.load(Relaxed)
+    }
+
+    pub(super) fn is_deaf(&self) -> bool {
+        self.deaf.load(Relaxed)
+    }
+
+    pub(super) fn set_deaf(&self, deaf: bool) {
+        self.deaf.store(deaf, Relaxed);
     }
 
     fn trouble(&self) {
@@ -221,10 +289,8 @@ impl Reach {
             return;
         }
         let mut trouble = self.trouble.lock();
-        let goes_on =
-            |window: &Window| now_ms.saturating_sub(window.until_ms) < GOES_ON.as_millis() as u64;
-        let since_ms = trouble.filter(goes_on).map_or(since_ms, |w| w.since_ms.min(since_ms));
-        *trouble = Some(Window { since_ms, until_ms: now_ms });
+        let same = trouble.and_then(|window| window.going_on(since_ms, now_ms));
+        *trouble = Some(same.unwrap_or(Window::new(since_ms, now_ms)));
     }
 
     fn elapsed_ms(&self) -> u64 {

@@ -14,8 +14,9 @@
 -- KEYS[2] is a key that never exists, so that no script runs while the slot is on its way to another server.
 -- ARGV[1] is a MessagePack map: prefix, gateway, ttl_ms, grace_ms, last_seen_ms, publish (PUBLISH or SPUBLISH), channel,
 --   and
---   away_since_ms, back_ms  while the store has only just come back: from when to when it was away; else 0;
---   came_after  { since_ms, back_ms } of the same of which this gateway was only told, since it came after; else 0, 0: it has
+--   away_since_ms, return_until_ms  while the store has only just come back: since when it was away, and until when what could
+--               not be told meanwhile may still come; else 0;
+--   came_after  { since_ms, back_ms }, from when to when it was away before, of which this gateway was only told, since it came after; else 0, 0: it has
 --               nothing of its own that it could not tell meanwhile;
 --   sent_ms, answered_ms    when the call was sent, or 0 when it waited for a connection, and when its sender was answered
 --               last before, by this clock: of one that had to wait after it was sent, the sender could not know yet that
@@ -27,7 +28,7 @@
 --               gateways live until the second at least;
 --   doubt_until_ms  until when nobody has lapsed, since the store may have been away just before this gateway came, or 0.
 --
--- After the store was away, what gateways had to tell it comes in any order. Within RETURN_MS they have told it: until then
+-- After the store was away, what gateways had to tell it comes in any order. Within RETURN_MS they have told it, or sooner: until then
 -- losses and byes are held back, since the user may be on another gateway as well, and so are losses whose hold ended
 -- meanwhile, since nobody could come back. Living gateways could not vouch either: until then nobody has lapsed.
 
@@ -40,18 +41,17 @@ local news = {}
 local STALE_MS, RETURN_MS = 1000, 4000
 local waited_ms = setup.sent_ms > 0 and now_ms - setup.sent_ms or 0
 local stale = waited_ms > STALE_MS
-local away_since_ms, back_ms = setup.away_since_ms, setup.back_ms
+local away_since_ms, return_until = setup.away_since_ms, setup.return_until_ms
 if stale then
   away_since_ms = away_since_ms > 0 and math.min(away_since_ms, setup.answered_ms) or setup.answered_ms
-  back_ms = now_ms
+  return_until = now_ms + RETURN_MS
 end
-local return_until = back_ms > 0 and back_ms + RETURN_MS or 0
 local revive_since, revive_until = away_since_ms, return_until
 if setup.came_after[2] > 0 then
   revive_since = away_since_ms > 0 and math.min(away_since_ms, setup.came_after[1]) or setup.came_after[1]
   revive_until = math.max(return_until, setup.came_after[2] + RETURN_MS)
 end
-local forgive_until = math.max(math.max(back_ms, setup.came_after[2]) + RETURN_MS, setup.doubt_until_ms)
+local forgive_until = math.max(return_until, setup.came_after[2] + RETURN_MS, setup.doubt_until_ms)
 -- For how long this call vouches: one that had to wait may be that of a gateway that died meanwhile.
 local vouch_ms = stale and math.max(setup.ttl_ms - waited_ms, math.min(RETURN_MS, setup.ttl_ms)) or setup.ttl_ms
 

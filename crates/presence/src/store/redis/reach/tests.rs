@@ -18,12 +18,48 @@ async fn trouble_began_with_the_last_answer_before_it_and_is_remembered_for_a_wh
     tokio::time::advance(second).await;
     let _ = reach.note(Ok(()));
     tokio::time::advance(second).await;
-    let trouble = Trouble { began: 5 * second, ended: second };
+    let trouble = Trouble { began: 5 * second, ended: second, return_time: RETURN };
     assert_eq!(reach.contact().trouble, Some(trouble), "until the first answer after it");
     tokio::time::advance(REMEMBER).await;
     assert_eq!(reach.contact().trouble, None);
     reach.reconnected();
     assert!(reach.contact().trouble.is_some_and(|trouble| trouble.ended.is_zero()));
+}
+
+/// A connection that breaks every `period`, and is back at once; calls are answered four times a second.
+async fn break_every(period: Duration, reach: &Reach) {
+    for _ in 0..6 {
+        let mut left = period;
+        while !left.is_zero() {
+            let step = left.min(Duration::from_millis(250));
+            tokio::time::advance(step).await;
+            let _ = reach.note(Ok(()));
+            left -= step;
+        }
+        let _ = reach.note(unreachable());
+        tokio::time::advance(Duration::from_millis(100)).await;
+        reach.reconnected();
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn each_blip_is_trouble_of_its_own_and_soon_over() {
+    let reach = Reach::new();
+    break_every(Duration::from_secs(2), &reach).await;
+    let trouble = reach.contact().trouble.expect("it was a moment ago");
+    assert!(trouble.began < BLIP && trouble.return_time == BLIP_RETURN, "{trouble:?}");
+    assert_eq!(reach.ailment(), None);
+}
+
+#[tokio::test(start_paused = true)]
+async fn connections_that_break_too_often_are_one_trouble_of_which_clients_are_to_know() {
+    let reach = Reach::new();
+    break_every(Duration::from_millis(750), &reach).await;
+    let trouble = reach.contact().trouble.expect("it was a moment ago");
+    assert!(trouble.began > BREAKING && trouble.return_time == RETURN, "{trouble:?}");
+    assert_eq!(reach.ailment(), Some(Ailment::Breaking));
+    tokio::time::advance(STEADY).await;
+    assert_eq!(reach.ailment(), None);
 }
 
 #[tokio::test(start_paused = true)]
@@ -37,7 +73,7 @@ async fn a_call_that_took_long_is_trouble_while_it_took() {
         answered = slow => answered.unwrap(),
         () = reach.beat() => {}
     }
-    let trouble = Trouble { began: 2 * SLOW, ended: Duration::ZERO };
+    let trouble = Trouble { began: 2 * SLOW, ended: Duration::ZERO, return_time: RETURN };
     assert_eq!(reach.contact().trouble, Some(trouble));
 }
 

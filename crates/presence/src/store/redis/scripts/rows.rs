@@ -9,7 +9,7 @@ use serde::{Deserialize, Serialize};
 use super::super::RedisOptions;
 use super::super::channels::Address;
 use super::super::lease::Known;
-use super::super::reach::Contact;
+use super::super::reach::{Contact, RETURN};
 use crate::store::bucket::bucket_of;
 use crate::store::view::View;
 use crate::store::{Cause, Change, Claim, Contribution, Held, Standing, StoreError};
@@ -23,7 +23,7 @@ pub(super) struct Setup<'a> {
     grace_ms: u64,
     last_seen_ms: u64,
     away_since_ms: u64,
-    back_ms: u64,
+    return_until_ms: u64,
     came_after: (u64, u64),
     answered_ms: u64,
     sent_ms: u64,
@@ -48,8 +48,10 @@ impl<'a> Setup<'a> {
         let config = &options.config;
         let now_ms = known.store_now_ms();
         let then_ms = |ago: Duration| now_ms.saturating_sub(millis(ago));
-        let noticed = contact.trouble.map(|t| (then_ms(t.began), then_ms(t.ended)));
-        let (away_since_ms, back_ms) = united(noticed, known.away).unwrap_or_default();
+        let noticed =
+            contact.trouble.map(|t| (then_ms(t.began), then_ms(t.ended) + millis(t.return_time)));
+        let told = known.away.map(|(since_ms, back_ms)| (since_ms, back_ms + millis(RETURN)));
+        let (away_since_ms, return_until_ms) = united(noticed, told).unwrap_or_default();
         Self {
             prefix: &options.prefix,
             gateway: &options.gateway,
@@ -57,7 +59,7 @@ impl<'a> Setup<'a> {
             grace_ms: millis(config.grace),
             last_seen_ms: millis(config.last_seen),
             away_since_ms,
-            back_ms,
+            return_until_ms,
             came_after: known.away_before.unwrap_or_default(),
             answered_ms: then_ms(contact.answered),
             sent_ms: if is_sent { now_ms } else { 0 },
