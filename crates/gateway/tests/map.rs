@@ -12,7 +12,8 @@ const STATIONS: [&str; 6] = ["session", "here", "store", "relay", "reading", "ba
 /// What a folder holds, without the ends of the names.
 fn files(folder: &str) -> BTreeSet<String> {
     let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..").join(folder);
-    let entries = fs::read_dir(&folder).unwrap_or_else(|error| panic!("{folder:?}: {error}"));
+    let entries =
+        fs::read_dir(&folder).unwrap_or_else(|error| panic!("{}: {error}", folder.display()));
     let paths = entries.map(|entry| entry.expect("an entry").path());
     let stems = paths.map(|path| path.file_stem().expect("a name").to_string_lossy().into_owned());
     stems.filter(|stem| !["lib", "main"].contains(&stem.as_str())).collect()

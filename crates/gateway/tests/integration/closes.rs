@@ -118,7 +118,7 @@ async fn who_says_no_hello_in_time_is_closed_with_4001() {
 
 #[tokio::test]
 async fn who_says_something_else_first_is_told_why_and_closed_with_4001() {
-    let gateway = gateway(&[OPEN]).await;
+    let gateway = gateway(&[OPEN, "--hello-timeout=1m"]).await;
     for (first, code) in [
         (r#"{"type":"watch","users":["b"]}"#, ErrorCode::BadMessage),
         (r#"{"type":"watch","users":5}"#, ErrorCode::BadMessage),
