@@ -58,6 +58,7 @@ fn what_cannot_be_checked_is_refused_with_the_argument_named() {
         (["--faults=gateway-kil", "--users=20"], "subscriber-kill"),
         (["--faults=redis-kill", "--scenario=gateway-kill"], "--scenario random"),
         (["--faults=all", "--scenario=redis-pause"], "--scenario random"),
+        (["--faults=cluster-hang", "--users=30"], "--store cluster"),
         (["--pause=3s", "--users=30"], "--scenario redis-pause"),
         (["--pause=0s", "--scenario=redis-pause"], "--pause"),
         (["--duration=0s", "--users=30"], "--duration: at least 1s"),

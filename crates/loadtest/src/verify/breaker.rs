@@ -73,6 +73,7 @@ impl Breaker {
                 deployment.with_backing(Backing::kill).await?
             }
             FaultKind::RedisPause => deployment.with_backing(Backing::pause).await,
+            FaultKind::ClusterHang => deployment.with_backing(Backing::hang).await?,
             FaultKind::SubscriberKill => self.cut_clients("pubsub").await,
             FaultKind::ConnectionKill => self.cut_clients("normal").await,
         }
@@ -95,6 +96,7 @@ impl Breaker {
                 Ok(())
             }
             FaultKind::RedisPause => deployment.with_backing(Backing::resume).await,
+            FaultKind::ClusterHang => deployment.with_backing(Backing::wake).await?,
             FaultKind::SubscriberKill | FaultKind::ConnectionKill => Ok(()),
         }
     }
@@ -116,5 +118,6 @@ fn describe(fault: &PlannedFault) -> String {
         FaultKind::SubscriberKill => "Redis: CLIENT KILL TYPE pubsub".to_owned(),
         FaultKind::ConnectionKill => "Redis: CLIENT KILL TYPE normal".to_owned(),
         FaultKind::ClusterFailover => "cluster: SIGKILL of a primary".to_owned(),
+        FaultKind::ClusterHang => "cluster: SIGSTOP of a primary".to_owned(),
     }
 }

@@ -120,6 +120,8 @@ pub(crate) struct Findings {
     pub(crate) untold: Extreme,
     /// Changes that a fault delayed, after its end.
     pub(crate) after_faults: Extreme,
+    /// Changes that a hung primary delayed, after it woke.
+    pub(crate) after_hangs: Extreme,
     /// What was right only since the machine was busy.
     pub(crate) widened: Widened,
     /// From `hello` to a watcher's push, each.
@@ -214,6 +216,7 @@ impl Findings {
             Some(Excuse::Deaf(_)) => &mut self.after_deafness,
             Some(Excuse::Untold(_)) => &mut self.untold,
             Some(Excuse::Healed(_)) => &mut self.after_faults,
+            Some(Excuse::Woken(_)) => &mut self.after_hangs,
         }
     }
 }

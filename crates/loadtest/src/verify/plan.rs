@@ -102,9 +102,8 @@ fn check_store(args: &VerifyArgs) -> Result<()> {
         ensure!(!of_redis || !one_only, "--faults: there is no Redis with --store embedded");
         let needs_others = matches!(kind, FaultKind::GatewayKill | FaultKind::GatewayRestart);
         ensure!(!needs_others || !one_only, "--faults: an embedded store dies with its gateway");
-        if kind == FaultKind::ClusterFailover {
-            ensure!(cluster, "--faults cluster-failover: use --store cluster");
-        }
+        let of_cluster = matches!(kind, FaultKind::ClusterFailover | FaultKind::ClusterHang);
+        ensure!(cluster || !of_cluster, "--faults {}: use --store cluster", name_of(&kind));
     }
     let filled = args.other_users + args.other_keys > 0;
     ensure!(

@@ -148,6 +148,8 @@ pub(crate) enum FaultKind {
     ConnectionKill,
     /// A primary of the cluster is killed, and its replica takes over
     ClusterFailover,
+    /// SIGSTOP to a primary of the cluster, and SIGCONT after its replica took over
+    ClusterHang,
 }
 
 impl FaultKind {

@@ -61,6 +61,7 @@ pub(crate) struct Report {
     pub(crate) after_deafness: Extreme,
     pub(crate) untold: Extreme,
     pub(crate) after_faults: Extreme,
+    pub(crate) after_hangs: Extreme,
     pub(crate) keys_back: Extreme,
     pub(crate) online: Quantiles,
     /// How late this tool itself was, at worst.
@@ -119,6 +120,7 @@ impl Report {
             after_deafness: Extreme::default(),
             untold: Extreme::default(),
             after_faults: Extreme::default(),
+            after_hangs: Extreme::default(),
             keys_back: Extreme::default(),
             online: Quantiles::default(),
             lag_ms: 0.0,
@@ -147,6 +149,7 @@ impl Report {
         self.after_deafness.merge(findings.after_deafness, u64::max);
         self.untold.merge(findings.untold, u64::max);
         self.after_faults.merge(findings.after_faults, u64::max);
+        self.after_hangs.merge(findings.after_hangs, u64::max);
         self.widened.merge(findings.widened);
         self.online_us.extend(&findings.online_us);
         self.online = Quantiles::of(&mut self.online_us);

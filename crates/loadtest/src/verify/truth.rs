@@ -19,7 +19,8 @@
 //! - What a stopped gateway was told, or told nobody of before it was stopped, counts from when it goes on: up to
 //!   [`PROMPT`] later, as what it is told in that time.
 //! - While a fault touches Redis, the user's gateway or the watcher's, "at the latest" is moved to
-//!   its end + [`HEAL`] + grace. "Not before" never is, with three exceptions: a gateway that was
+//!   its end + [`HEAL`] + grace; by another TTL and [`PROMPT`] where a primary of a cluster hung: what it was told
+//!   is lost when it wakes, and what the new one has instead may have to expire. "Not before" never is, with three exceptions: a gateway that was
 //!   stopped for its TTL may be taken for dead until the same time after its return; what a dead or
 //!   drained gateway left behind may be lost with a Redis that loses everything, or hangs until
 //!   keys expire, after it or less than [`HEAL`] before it, and so may what ended before an empty Redis
@@ -88,6 +89,8 @@ pub(crate) enum Excuse {
     Untold(Us),
     /// Its gateway was stopped, and could not notice the silence: that counts from later.
     Deaf(Us),
+    /// A primary that hung, and woke then.
+    Woken(Us),
 }
 
 impl Departure {
@@ -95,7 +98,12 @@ impl Departure {
     pub(crate) fn counts_from(&self) -> Us {
         match self.excuse {
             None => self.from.by,
-            Some(Excuse::Healed(from) | Excuse::Untold(from) | Excuse::Deaf(from)) => from,
+            Some(
+                Excuse::Healed(from)
+                | Excuse::Untold(from)
+                | Excuse::Deaf(from)
+                | Excuse::Woken(from),
+            ) => from,
         }
     }
 }
@@ -152,6 +160,11 @@ impl Rules {
         HEAL + self.grace
     }
 
+    /// How long after a hung primary woke its excuse ends.
+    pub(crate) fn relief_of_hang(&self) -> Us {
+        self.ttl + self.relief() + PROMPT
+    }
+
     /// What a watcher on the gateway at `watcher` must see of the user with these sessions.
     /// `faults` are in the order of their beginning.
     pub(crate) fn timeline(
@@ -192,7 +205,11 @@ impl Rules {
             FaultKind::GatewayPause => fault.place.is_some_and(|place| places.contains(&place)),
             _ => true,
         };
-        let relieved = fault.until().saturating_add(self.relief());
+        let relief = match fault.kind {
+            FaultKind::ClusterHang => self.relief_of_hang(),
+            _ => self.relief(),
+        };
+        let relieved = fault.until().saturating_add(relief);
         (touches && fault.from.after <= latest && relieved > latest && relieved > start)
             .then_some(relieved)
     }

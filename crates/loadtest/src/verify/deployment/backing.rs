@@ -4,7 +4,7 @@
 use std::thread::sleep;
 use std::time::{Duration, Instant};
 
-use anyhow::{Context, Result, ensure};
+use anyhow::{Result, bail, ensure};
 use presence_testkit::{RedisCluster, RedisServer};
 
 use crate::verify::args::StoreArg;
@@ -18,7 +18,7 @@ const CLUSTER_SERVERS: usize = 6;
 /// A slot whose server is asked for when the cluster is to be whole; any would do.
 const ANY_SLOT: u16 = 0;
 
-/// How long a cluster may take to be whole again.
+/// How long a cluster may take to be whole again, or to replace a primary.
 const WHOLE_LIMIT: Duration = Duration::from_mins(1);
 
 const LOOK: Duration = Duration::from_millis(50);
@@ -28,15 +28,15 @@ pub(crate) enum Backing {
     One(RedisServer),
     Cluster {
         cluster: RedisCluster,
-        /// The server that was killed, and not started again yet.
-        killed: Option<usize>,
+        /// The server that was killed or stopped, and does not go on yet.
+        out: Option<usize>,
     },
 }
 
 impl Backing {
     pub(crate) fn start(store: StoreArg) -> Self {
         match store {
-            StoreArg::Cluster => Self::Cluster { cluster: RedisCluster::start(), killed: None },
+            StoreArg::Cluster => Self::Cluster { cluster: RedisCluster::start(), out: None },
             _ => Self::One(RedisServer::start()),
         }
     }
@@ -60,10 +60,10 @@ impl Backing {
     pub(crate) fn kill(&mut self) -> Result<()> {
         match self {
             Self::One(server) => server.kill(),
-            Self::Cluster { cluster, killed } => {
-                let primary = cluster.primary_of(ANY_SLOT).context("the cluster is not whole")?;
+            Self::Cluster { cluster, out } => {
+                let primary = wait_until_whole(cluster)?;
                 cluster.kill(primary);
-                *killed = Some(primary);
+                *out = Some(primary);
             }
         }
         Ok(())
@@ -73,14 +73,32 @@ impl Backing {
     pub(crate) fn restart(&mut self) -> Result<()> {
         match self {
             Self::One(server) => server.restart(),
-            Self::Cluster { cluster, killed } => {
-                if let Some(number) = killed.take() {
+            Self::Cluster { cluster, out } => {
+                if let Some(number) = out.take() {
                     cluster.restart(number);
                 }
                 wait_until_whole(cluster)?;
             }
         }
         Ok(())
+    }
+
+    /// Stops a primary of the cluster.
+    pub(crate) fn hang(&mut self) -> Result<()> {
+        let Self::Cluster { cluster, out } = self else { bail!("there is no cluster") };
+        let primary = wait_until_whole(cluster)?;
+        cluster.pause(primary);
+        *out = Some(primary);
+        Ok(())
+    }
+
+    /// Lets a primary go on that was stopped, when its replica has taken over.
+    pub(crate) fn wake(&mut self) -> Result<()> {
+        let Self::Cluster { cluster, out } = self else { bail!("there is no cluster") };
+        let Some(hung) = out.take() else { return Ok(()) };
+        let taken_over = wait_for_primary(cluster, |primary| primary != hung);
+        cluster.resume(hung);
+        taken_over.map(drop)
     }
 
     pub(crate) fn pause(&mut self) {
@@ -129,7 +147,7 @@ impl Backing {
     pub(crate) fn one(&self, words: &[&str]) -> Result<String> {
         match self {
             Self::One(server) => Ok(server.cli(words)),
-            Self::Cluster { .. } => anyhow::bail!("a cluster has no one server"),
+            Self::Cluster { .. } => bail!("a cluster has no one server"),
         }
     }
 
@@ -141,11 +159,18 @@ impl Backing {
     }
 }
 
-fn wait_until_whole(cluster: &RedisCluster) -> Result<()> {
+/// Waits until all servers that run agree which of them has [`ANY_SLOT`], and tells it.
+fn wait_until_whole(cluster: &RedisCluster) -> Result<usize> {
+    wait_for_primary(cluster, |_| true)
+}
+
+fn wait_for_primary(cluster: &RedisCluster, is_right: impl Fn(usize) -> bool) -> Result<usize> {
     let deadline = Instant::now() + WHOLE_LIMIT;
-    while cluster.primary_of(ANY_SLOT).is_none() {
+    loop {
+        if let Some(primary) = cluster.primary_of(ANY_SLOT).filter(|&primary| is_right(primary)) {
+            return Ok(primary);
+        }
         ensure!(Instant::now() < deadline, "the cluster is not whole after {WHOLE_LIMIT:?}");
         sleep(LOOK);
     }
-    Ok(())
 }

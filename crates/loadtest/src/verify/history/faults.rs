@@ -54,6 +54,7 @@ impl Breakage<'_> {
                 rng.u64(SECOND / 2..self.ttl + self.ttl / 2)
             }
             FaultKind::ClusterFailover => 8 * SECOND,
+            FaultKind::ClusterHang => rng.u64(6 * SECOND..12 * SECOND),
         };
         let at = FIRST + rng.u64(..=length.checked_sub(lasts + FIRST)?);
         let place = kind.is_of_gateway().then(|| rng.usize(..self.places));

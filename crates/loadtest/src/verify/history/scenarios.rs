@@ -77,6 +77,7 @@ pub(crate) fn kinds(args: &VerifyArgs) -> Vec<FaultKind> {
             FaultKind::SubscriberKill,
             FaultKind::ConnectionKill,
             FaultKind::ClusterFailover,
+            FaultKind::ClusterHang,
         ],
     };
     match &args.faults {

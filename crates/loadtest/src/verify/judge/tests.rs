@@ -208,6 +208,21 @@ fn a_fault_excuses_lateness() {
 }
 
 #[test]
+fn what_a_hung_primary_lost_may_have_to_expire_when_it_is_awake() {
+    for (told, promises) in [(31_000, vec![]), (31_001, vec![Promise::LateOffline])] {
+        let mut round = round(
+            vec![session(1_000, Some((10_000, Ending::Bye)))],
+            &[(2_000, Online), (told, Offline)],
+        );
+        round.faults =
+            vec![Fault { kind: FaultKind::ClusterHang, place: None, ..stop(9_000, 20_000) }];
+        let (broken, findings) = judged(&round);
+        assert_eq!(broken, promises);
+        assert_eq!(findings.after_hangs.worst_us, (told - 20_000) * MS);
+    }
+}
+
+#[test]
 fn what_this_tool_read_late_is_not_held_against_anybody() {
     let told = [(2_000, Online), (11_900, Offline)];
     let round = round(vec![session(1_000, Some((10_000, Ending::Bye)))], &told);

@@ -62,7 +62,8 @@ impl Report {
         let lapsed = ttl + grace + PROMPT;
         table.latest("silence, gateway stopped", self.after_deafness, lapsed)?;
         table.latest("its gateway ended untold", self.untold, lapsed)?;
-        table.latest("a fault healed", self.after_faults, HEAL + grace)?;
+        table.latest("a fault healed", self.after_faults, self.rules.relief())?;
+        table.latest("a hung primary woke", self.after_hangs, self.rules.relief_of_hang())?;
         self.write_count(
             table,
             Promise::EarlyOffline,
@@ -274,11 +275,12 @@ mod tests {
         }
         (report.after_faults, report.keys_back) = (found, found);
         (report.after_deafness, report.untold) = (found, found);
+        report.after_hangs = found;
         report.online.count = 1;
         let table = drawn(&report, Paint::Plain);
         let rows: Vec<&str> =
             table.trim_start().lines().take_while(|row| !row.is_empty()).collect();
-        assert!(rows.len() > 20, "{table}");
+        assert!(rows.len() > 21, "{table}");
         for row in rows {
             let verdict: String = row.chars().skip(TITLE_LEN + 38).collect();
             assert!(

@@ -78,8 +78,11 @@ impl Rules {
             }
             let here = [facts.place, watcher];
             if let Some(excused) = self.excuse(fault, here, start, departure.latest) {
-                (departure.latest, departure.excuse) =
-                    (excused, Some(Excuse::Healed(fault.until())));
+                let excuse = match fault.kind {
+                    FaultKind::ClusterHang => Excuse::Woken(fault.until()),
+                    _ => Excuse::Healed(fault.until()),
+                };
+                (departure.latest, departure.excuse) = (excused, Some(excuse));
             }
         }
     }
@@ -90,8 +93,10 @@ impl Rules {
     fn forgets(&self, fault: &Fault) -> bool {
         match fault.kind {
             FaultKind::RedisKill => true,
-            // Keys are renewed every 3/4 of the TTL, and expire.
-            FaultKind::RedisPause => fault.until() > fault.from.after + self.ttl / 4,
+            // Keys are renewed every 3/4 of the TTL, and expire; a replica is told of them by its primary.
+            FaultKind::RedisPause | FaultKind::ClusterHang => {
+                fault.until() > fault.from.after + self.ttl / 4
+            }
             _ => false,
         }
     }

@@ -153,6 +153,7 @@ fn faults_excuse_lateness_and_never_earliness() {
     let table = [
         (fault(FaultKind::RedisPause, None, 9_000, 30_000), 36_000),
         (fault(FaultKind::SubscriberKill, None, 10_500, 10_500), 16_500),
+        (fault(FaultKind::ClusterHang, None, 9_000, 19_000), 30_000),
         (fault(FaultKind::GatewayPause, Some(0), 9_000, 12_000), 18_000),
         // The watcher's.
         (fault(FaultKind::GatewayPause, Some(1), 9_000, 12_000), 18_000),
@@ -241,6 +242,7 @@ fn what_a_dead_gateway_left_behind_may_be_lost_with_redis() {
         (FaultKind::RedisKill, 4_000, 4_900, 13_500),
         (FaultKind::RedisPause, 4_000, 9_000, 10_000),
         (FaultKind::RedisPause, 8_000, 9_000, 13_500),
+        (FaultKind::ClusterHang, 4_000, 9_000, 10_000),
     ] {
         let faults =
             [fault(kind, None, away, back), fault(FaultKind::GatewayKill, Some(0), 10_000, 20_000)];
