@@ -32,7 +32,8 @@ mod departure;
 mod spans;
 
 use crate::verify::args::VerifyArgs;
-use crate::verify::record::{Facts, Fault, FaultKind, Moment, Place, Span, Us, us};
+use crate::verify::record::{Facts, Fault, FaultKind, Place, Span, Us, us};
+pub(crate) use departure::{Cause, Departure, Excuse};
 use spans::{absences, cut, end_holds_by_bye, end_places_by_return, losses};
 
 /// How soon a change is told, and how much later than a deadline.
@@ -53,59 +54,6 @@ pub(crate) struct Rules {
     pub(crate) heartbeat: Us,
     pub(crate) ttl: Us,
     pub(crate) grace: Us,
-}
-
-/// Why a user went offline, for the report.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, serde::Serialize)]
-#[serde(rename_all = "kebab-case")]
-pub(crate) enum Cause {
-    Bye,
-    Closed,
-    Silent,
-    GatewayLost,
-    Drained,
-}
-
-/// When a user's session stops counting.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Departure {
-    pub(crate) cause: Cause,
-    /// What the deadlines count from.
-    pub(crate) from: Moment,
-    /// Offline may not be shown before this.
-    pub(crate) not_before: Us,
-    /// Nor online after this.
-    pub(crate) latest: Us,
-    /// Why `latest` is later than that, if it is.
-    pub(crate) excuse: Option<Excuse>,
-}
-
-/// Why a change may be late, and what its time counts from instead.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Excuse {
-    /// A fault that ended then.
-    Healed(Us),
-    /// The gateway that knew of it died.
-    Untold(Us),
-    /// Its gateway was stopped, and could not notice the silence: that counts from later.
-    Deaf(Us),
-    /// A primary that hung, and woke then.
-    Woken(Us),
-}
-
-impl Departure {
-    /// What `latest` counts from.
-    pub(crate) fn counts_from(&self) -> Us {
-        match self.excuse {
-            None => self.from.by,
-            Some(
-                Excuse::Healed(from)
-                | Excuse::Untold(from)
-                | Excuse::Deaf(from)
-                | Excuse::Woken(from),
-            ) => from,
-        }
-    }
 }
 
 /// A time in which nobody may be shown online.

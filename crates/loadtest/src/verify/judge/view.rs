@@ -80,8 +80,8 @@ impl View<'_> {
         let read_by = self.lag.read_by(exact, self.rules.relief());
         let shown = if read_by < end { self.shown_at(read_by) } else { None };
         if self.shown_at(exact) == Some(wrong) && shown != Some(wrong) {
-            let changed = self.seen.iter().map(|seen| seen.at).find(|at| *at > exact);
-            widened.note(changed.unwrap_or(end).min(end) - exact);
+            let right = self.seen.iter().find(|seen| seen.at > exact && seen.what != wrong);
+            widened.note(right.map_or(end, |seen| seen.at.min(end)) - exact);
         }
         Some((read_by, shown?))
     }

@@ -1,13 +1,66 @@
 //! When a session stops counting: the table of the promised times, and what faults make of it. Pure.
 
 use crate::verify::record::{Ending, Facts, Fault, FaultKind, Moment, Place, Us};
-use crate::verify::truth::{Cause, Departure, Excuse, HEAL, PROMPT, Rules, is_death};
+use crate::verify::truth::{HEAL, PROMPT, Rules, is_death};
 
 /// A TCP connection that breaks because of a kill breaks at most so long after it.
 const BREAK_MAX: Us = 2_000_000;
 
 /// The close code of a session that was silent for the TTL.
 const NO_HEARTBEAT: u16 = 4004;
+
+/// Why a user went offline, for the report.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, serde::Serialize)]
+#[serde(rename_all = "kebab-case")]
+pub(crate) enum Cause {
+    Bye,
+    Closed,
+    Silent,
+    GatewayLost,
+    Drained,
+}
+
+/// When a user's session stops counting.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Departure {
+    pub(crate) cause: Cause,
+    /// What the deadlines count from.
+    pub(crate) from: Moment,
+    /// Offline may not be shown before this.
+    pub(crate) not_before: Us,
+    /// Nor online after this.
+    pub(crate) latest: Us,
+    /// Why `latest` is later than that, if it is.
+    pub(crate) excuse: Option<Excuse>,
+}
+
+/// Why a change may be late, and what its time counts from instead.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Excuse {
+    /// A fault that ended then.
+    Healed(Us),
+    /// The gateway that knew of it died.
+    Untold(Us),
+    /// Its gateway was stopped, and could not notice the silence: that counts from later.
+    Deaf(Us),
+    /// A primary that hung, and woke then.
+    Woken(Us),
+}
+
+impl Departure {
+    /// What `latest` counts from.
+    pub(crate) fn counts_from(&self) -> Us {
+        match self.excuse {
+            None => self.from.by,
+            Some(
+                Excuse::Healed(from)
+                | Excuse::Untold(from)
+                | Excuse::Deaf(from)
+                | Excuse::Woken(from),
+            ) => from,
+        }
+    }
+}
 
 impl Rules {
     /// When a session stops counting; none while it lives.

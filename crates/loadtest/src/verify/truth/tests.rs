@@ -1,7 +1,7 @@
 //! The promised times, one by one. Times are in ms here.
 
 use super::*;
-use crate::verify::record::Ending;
+use crate::verify::record::{Ending, Moment};
 
 const MS: Us = 1000;
 const RULES: Rules = Rules { heartbeat: 1000 * MS, ttl: 4000 * MS, grace: 1000 * MS };
