@@ -116,14 +116,15 @@ pub(crate) enum Faults {
 }
 
 fn faults_help() -> String {
-    let mut help = "What may break in the scenario random: all that can in such a deployment \
-                    (unless given), none, or a list such as gateway-kill,redis-pause of"
-        .to_owned();
-    for kind in FaultKind::value_variants().iter().filter_map(ValueEnum::to_possible_value) {
-        let what = kind.get_help().map(ToString::to_string).unwrap_or_default();
-        help += &format!("\n- {}: {what}", kind.get_name());
-    }
-    help
+    let fault = |kind: &FaultKind| {
+        let kind = kind.to_possible_value()?;
+        Some(format!("\n- {}: {}", kind.get_name(), kind.get_help()?))
+    };
+    let faults: String = FaultKind::value_variants().iter().filter_map(fault).collect();
+    "What may break in the scenario random: all that can in such a deployment (unless given), none, \
+     or a list such as gateway-kill,redis-pause of"
+        .to_owned()
+        + &faults
 }
 
 fn parse_faults(text: &str) -> Result<Faults, String> {
