@@ -248,7 +248,7 @@ async fn dropping_a_store_ends_its_connections_and_its_events() {
 #[tokio::test]
 async fn a_loss_that_is_held_for_trouble_is_held_for_everybody() {
     let server = RedisServer::start();
-    let grace = Duration::from_secs(2);
+    let grace = Duration::from_millis(300);
     let world = World::on(&server, Config { grace, ..slow() });
     let (troubled, other) = (world.gateway("troubled").await, world.gateway("other").await);
     server.cli(&["CONFIG", "SET", "maxmemory", "1"]);

@@ -179,7 +179,7 @@ impl Feed {
             Heard::Missed => self.outlet.owe(Owed::Gap),
             // It may be back at once each time that it is hung up on for subscribing.
             Heard::SubscriberBack if self.failing.is_some() => {
-                self.owe_after_subscribing(Owed::Gap)
+                self.owe_after_subscribing(Owed::Gap);
             }
             Heard::SubscriberBack | Heard::TopologyChanged => self.heal(Some(Owed::Gap)).await,
             Heard::CommandsBack => {

@@ -62,6 +62,34 @@ async fn connections_that_break_too_often_are_one_trouble_of_which_clients_are_t
     assert_eq!(reach.ailment(), None);
 }
 
+/// As when one server of a cluster hangs.
+#[tokio::test(start_paused = true)]
+async fn calls_that_fail_while_others_are_answered_are_one_trouble_of_which_clients_are_to_know() {
+    let reach = Reach::new();
+    let fails = async {
+        for _ in 0..3 {
+            let hangs = async {
+                sleep(2 * SLOW).await;
+                unreachable()
+            };
+            let _ = reach.call(hangs).await;
+        }
+    };
+    let others = async {
+        loop {
+            let _ = reach.call(async { Ok(()) }).await;
+            sleep(SLOW / 4).await;
+        }
+    };
+    tokio::select! {
+        () = fails => {}
+        () = others => {}
+    }
+    let trouble = reach.contact().trouble.expect("it goes on");
+    assert!(trouble.began >= 6 * SLOW && trouble.return_time == RETURN, "{trouble:?}");
+    assert_eq!(reach.ailment(), Some(Ailment::Breaking));
+}
+
 #[tokio::test(start_paused = true)]
 async fn a_call_that_took_long_is_trouble_while_it_took() {
     let reach = Reach::new();
