@@ -25,6 +25,17 @@ async fn only_degraded_for(watcher: &mut Client, time: Duration) {
     }
 }
 
+/// The watcher is told that Redis is back, and nothing else; it may be told that it is away once more before.
+async fn until_back(watcher: &mut Client) {
+    loop {
+        match watcher.next().await.message {
+            GatewayMessage::Degraded { since: None } => return,
+            GatewayMessage::Degraded { .. } => {}
+            other => panic!("{other:?}"),
+        }
+    }
+}
+
 /// Both gateways are ready, and stay so for a moment.
 async fn until_ready(house: &House) {
     let mut good = 0;
@@ -75,6 +86,7 @@ async fn when_a_primary_of_a_cluster_hangs_for_good_its_replica_is_found_and_cha
     let promoted = Instant::now();
     until_ready(&house).await;
     assert!(promoted.elapsed() < FOUND_MAX, "{:?}", promoted.elapsed());
+    until_back(&mut watcher).await;
     only_degraded_for(&mut watcher, Duration::from_secs(2)).await;
     assert_healed(&house, &mut watcher, b).await;
     drop(c);
