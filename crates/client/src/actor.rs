@@ -10,7 +10,7 @@ use fastrand::Rng;
 use presence_protocol::{ClientMessage, CloseReason, GatewayMessage, Hello, Welcome};
 use tokio::select;
 use tokio::sync::mpsc;
-use tokio::time::{Instant, sleep, timeout};
+use tokio::time::{Instant, sleep, timeout_at};
 use tracing::debug;
 
 use crate::asks::{Asks, Query};
@@ -47,13 +47,9 @@ impl Actor {
     async fn live(mut self) -> Option<CloseReason> {
         let shared = self.shared.clone();
         while shared.leaving().is_none() {
-            let connected = select! {
-                biased;
-                () = shared.asked_to_leave() => break,
-                connected = self.connect() => connected,
-            };
-            let ended = match connected {
+            let ended = match self.connect().await {
                 Ok((socket, welcome)) => self.be_online(socket, welcome).await,
+                Err(_) if shared.leaving().is_some() => break,
                 Err(reason) => Ended { why: reason.into(), return_at: None, was_good: false },
             };
             let wait = match self.next(ended) {
@@ -107,14 +103,35 @@ impl Actor {
         }
     }
 
+    /// A socket that is signed in, unless the client is to leave before.
     async fn connect(&mut self) -> Result<(Socket, Welcome), DisconnectReason> {
         let limit = self.options.connect_timeout;
-        timeout(limit, self.sign_in()).await.unwrap_or_else(|_| {
-            Err(DisconnectReason::Unreachable(format!("no welcome within {limit:?}")))
-        })
+        let deadline = Instant::now() + limit;
+        let unreachable = |why: String| DisconnectReason::Unreachable(why);
+        let too_late = |_| unreachable(format!("no welcome within {limit:?}"));
+        let left = || unreachable("the client left".to_owned());
+        let shared = self.shared.clone();
+        let mut socket = select! {
+            biased;
+            () = shared.asked_to_leave() => return Err(left()),
+            socket = timeout_at(deadline, self.greet()) => socket.map_err(too_late)??,
+        };
+        let welcome = select! {
+            biased;
+            () = shared.asked_to_leave() => {
+                // It may be in already.
+                if shared.leaving() == Some(Leaving::SigningOut) {
+                    socket.sign_out().await;
+                }
+                return Err(left());
+            }
+            welcome = timeout_at(deadline, welcome(&mut socket)) => welcome.map_err(too_late)??,
+        };
+        Ok((socket, welcome))
     }
 
-    async fn sign_in(&mut self) -> Result<(Socket, Welcome), DisconnectReason> {
+    /// A socket on which `hello` was said.
+    async fn greet(&mut self) -> Result<Socket, DisconnectReason> {
         let hello = self.hello().await?;
         let unreachable = |error: std::io::Error| DisconnectReason::Unreachable(error.to_string());
         let transport = (self.options.dial)().await.map_err(unreachable)?;
@@ -123,14 +140,7 @@ impl Actor {
         let show = status.as_ref().map(|status| status.show);
         let hello = Hello { show, text: status.and_then(|status| status.text), ..hello };
         socket.send(&[ClientMessage::Hello(hello)]).await?;
-        loop {
-            match socket.receive().await? {
-                Incoming::Message(GatewayMessage::Welcome(welcome)) => {
-                    return Ok((socket, welcome));
-                }
-                other => debug!(?other, "not the welcome"),
-            }
-        }
+        Ok(socket)
     }
 
     /// Who this is, with a fresh token.
@@ -149,5 +159,14 @@ impl Actor {
         }
         self.token = Some(token.clone());
         Ok(Hello { token: Some(token), device, ..Hello::default() })
+    }
+}
+
+async fn welcome(socket: &mut Socket) -> Result<Welcome, DisconnectReason> {
+    loop {
+        match socket.receive().await? {
+            Incoming::Message(GatewayMessage::Welcome(welcome)) => return Ok(welcome),
+            other => debug!(?other, "not the welcome"),
+        }
     }
 }

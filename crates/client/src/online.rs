@@ -5,7 +5,7 @@ use std::time::Duration;
 use presence_protocol::{ClientMessage, GatewayMessage, Welcome};
 use tokio::select;
 use tokio::sync::mpsc;
-use tokio::time::{Instant, sleep_until, timeout};
+use tokio::time::{Instant, sleep_until};
 
 use crate::asks::{Asks, Query, Verdict};
 use crate::event::{DisconnectReason, Event};
@@ -13,9 +13,6 @@ use crate::options::Heartbeat;
 use crate::pulse::{Beat, Pulse};
 use crate::shared::{Leaving, Shared};
 use crate::socket::{Incoming, Socket};
-
-/// How long a gateway may take to answer `bye` by closing.
-const BYE_TIMEOUT: Duration = Duration::from_secs(2);
 
 /// A connection that is signed in.
 pub(crate) struct Online<'a> {
@@ -137,19 +134,10 @@ impl<'a> Online<'a> {
             None => Ok(()),
             Some(Leaving::Abandoned) => Err(Why::Abandoned),
             Some(Leaving::SigningOut) => {
-                self.sign_out().await;
+                self.socket.sign_out().await;
                 Err(Why::SignedOut)
             }
         }
-    }
-
-    async fn sign_out(&mut self) {
-        let goodbye = async {
-            self.socket.send(&[ClientMessage::Bye]).await?;
-            while self.socket.receive().await.is_ok() {}
-            Ok::<(), DisconnectReason>(())
-        };
-        let _ = timeout(BYE_TIMEOUT, goodbye).await;
     }
 
     fn take_in(&mut self, incoming: Incoming) {

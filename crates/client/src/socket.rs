@@ -30,6 +30,9 @@ const MESSAGE_LEN_MAX: usize = 1024 * 1024;
 /// A gateway that takes nothing for this long is lost. It must be well below any sensible TTL.
 const WRITE_TIMEOUT: Duration = Duration::from_secs(10);
 
+/// How long a gateway may take to answer `bye` by closing.
+const BYE_TIMEOUT: Duration = Duration::from_secs(2);
+
 pub(crate) struct Socket {
     stream: WebSocketStream<Box<dyn Transport>>,
     format: Format,
@@ -61,6 +64,16 @@ impl Socket {
         let upgraded = client_async_with_config(request, transport, Some(config)).await;
         let (stream, _response) = upgraded.map_err(not_upgraded)?;
         Ok(Self { stream, format })
+    }
+
+    /// Says `bye`, and waits until the gateway closes.
+    pub(crate) async fn sign_out(&mut self) {
+        let goodbye = async {
+            self.send(&[ClientMessage::Bye]).await?;
+            while self.receive().await.is_ok() {}
+            Ok::<(), DisconnectReason>(())
+        };
+        let _ = timeout(BYE_TIMEOUT, goodbye).await;
     }
 
     /// The next thing to arrive. Loses nothing when it is cancelled.

@@ -5,6 +5,8 @@
 mod gateway;
 #[path = "run/liar.rs"]
 mod liar;
+#[path = "run/lies.rs"]
+mod lies;
 #[path = "workspace/gateway.rs"]
 mod workspace;
 
@@ -220,89 +222,6 @@ fn the_ping_of_a_connection_that_thawed_is_counted() {
         (&counts["thawed"], &counts["pings"], &counts["pongs"]),
         (&8.into(), &8.into(), &8.into())
     );
-}
-
-#[test]
-fn a_gateway_that_lies_is_found_out() {
-    let url = format!("ws://{}/ws", liar::start());
-    let folder = tempfile::tempdir().expect("a folder");
-    let file = folder.path().join("report.json");
-    let json = format!("--json={}", file.display());
-    let users = ["--connections=4", "--rate=100/s", "--watch=2", "--duration=8s", "--workers=2"];
-    let output = loadtest_of(&url, &[&users[..], &["--heartbeat=1s", &json]].concat()).output();
-    let output = output.expect("it runs");
-    let said = said(&output);
-    assert_eq!(output.status.code(), Some(1), "{said}");
-    let report = report(&file);
-    for fault in ["false_offline", "backward", "lost_changes"] {
-        assert_eq!(report["counts"][fault], 8, "{fault}: {said}");
-    }
-}
-
-#[test]
-fn a_gateway_that_never_tells_of_a_silent_death_is_found_out() {
-    let folder = tempfile::tempdir().expect("a folder");
-    let scenario = folder.path().join("silent.toml");
-    let text = r#"
-        users = 4
-        contacts = { model = "fixed", count = 3 }
-        [[phases]]
-        kind = "ramp"
-        rate = "100/s"
-        [[phases]]
-        kind = "silent"
-        count = 1
-        within = "100ms"
-        duration = "1s"
-    "#;
-    fs::write(&scenario, text).expect("it is written");
-    let file = folder.path().join("report.json");
-    let url = format!("ws://{}/ws", liar::start());
-    let args = [&scenario.display().to_string(), "--workers=2", "--json"];
-    let output = loadtest_of(&url, &args).arg(&file).output().expect("it runs");
-    let said = said(&output);
-    assert_eq!(output.status.code(), Some(1), "{said}");
-    let report = report(&file);
-    for fault in ["silent_untold", "lost_changes"] {
-        assert_eq!(report["counts"][fault], 3, "{fault}: {said}");
-    }
-}
-
-/// Who was gone for long comes back online as if nothing had been.
-#[test]
-fn a_gateway_that_never_tells_who_left_is_found_out_when_they_are_back() {
-    let folder = tempfile::tempdir().expect("a folder");
-    let scenario = folder.path().join("absent.toml");
-    let text = r#"
-        users = 4
-        contacts = { model = "fixed", count = 3 }
-        [[phases]]
-        kind = "ramp"
-        rate = "100/s"
-        [[phases]]
-        kind = "hold"
-        duration = "3s"
-        [[phases]]
-        kind = "sign_out"
-        rate = "1/s"
-        gap = "3s..3500ms"
-        duration = "1s"
-        [[phases]]
-        kind = "hold"
-        duration = "4s"
-    "#;
-    fs::write(&scenario, text).expect("it is written");
-    let file = folder.path().join("report.json");
-    let url = format!("ws://{}/ws", liar::start_without_offline());
-    let args = [&scenario.display().to_string(), "--workers=1", "--json"];
-    let output = loadtest_of(&url, &args).arg(&file).output().expect("it runs");
-    let said = said(&output);
-    assert_eq!(output.status.code(), Some(1), "{said}");
-    let report = report(&file);
-    for fault in ["offline_untold", "lost_changes"] {
-        assert_eq!(report["counts"][fault], 3, "{fault}: {said}");
-    }
-    assert!(said.contains("2 promises were broken"), "{said}");
 }
 
 #[test]

@@ -86,8 +86,8 @@ impl Core {
     }
 
     fn each_session_of(&self, user: &UserId, act: impl Fn(&Outbox)) {
-        for outbox in self.roster.conns_of(user).into_iter().filter_map(|c| self.outboxes.get(c)) {
-            act(&outbox);
-        }
+        let outboxes = self.roster.conns_of(user).into_iter().filter_map(|c| self.outboxes.get(c));
+        // A number may be another user's by now.
+        outboxes.filter(|outbox| outbox.user == *user).for_each(|outbox| act(&outbox));
     }
 }

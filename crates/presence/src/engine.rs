@@ -215,10 +215,13 @@ impl Core {
                 return Err(TooManySessions);
             }
             Joined::In { effect, instead_of } => {
-                if effect == Effect::Unchanged && self.is_any_welcome(&outbox.user) {
-                    outbox.welcome();
-                } else {
-                    self.claims.push(outbox.user.clone(), Cause::Joined, now, now);
+                match effect {
+                    Effect::Changed => {
+                        self.claims.push(outbox.user.clone(), Cause::Joined, now, now);
+                    }
+                    Effect::Unchanged if self.is_any_welcome(&outbox.user) => outbox.welcome(),
+                    // What waits to be told of the user includes it; or else is to be told again.
+                    Effect::Unchanged => self.claims.assert_again(vec![outbox.user.clone()], now),
                 }
                 if let Some(old) = instead_of.and_then(|conn| self.outboxes.get(conn)) {
                     old.close(CloseReason::Replaced);
@@ -235,19 +238,22 @@ impl Core {
         Ok(Session::new(self.clone(), outbox, conn))
     }
 
-    /// Whether a session of the user was told that it is in: then the store knows of the user here.
+    /// Whether a session of the user was told that it is in: then the store knows of the user here, or is away.
     fn is_any_welcome(&self, user: &UserId) -> bool {
         let mut is_any = false;
         let conns = self.roster.conns_of(user);
-        self.outboxes.each(&conns, |_, outbox| is_any |= outbox.is_welcome());
+        self.outboxes
+            .each(&conns, |_, outbox| is_any |= outbox.user == *user && outbox.is_welcome());
         is_any
     }
 
-    /// The store knows of these users, or cannot be told: their sessions are in.
-    pub(crate) fn welcome<'a>(&self, users: impl Iterator<Item = &'a UserId>) {
-        for user in users {
-            self.outboxes.each(&self.roster.conns_of(user), |_, outbox| outbox.welcome());
-        }
+    /// The store knows of these sessions of a user, or cannot be told: they are in. Numbers are used again.
+    pub(crate) fn welcome(&self, user: &UserId, conns: &[ConnId]) {
+        self.outboxes.each(conns, |_, outbox| {
+            if outbox.user == *user {
+                outbox.welcome();
+            }
+        });
     }
 
     pub(crate) fn set_status(&self, outbox: &Outbox, conn: ConnId, status: Status) {

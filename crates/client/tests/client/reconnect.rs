@@ -114,6 +114,20 @@ async fn bye_is_said_and_nobody_comes_back() {
     assert!(gateway.is_never_dialed_again().await);
 }
 
+/// It may be in by then: else it would be shown online for the grace.
+#[tokio::test(start_paused = true)]
+async fn bye_is_said_by_who_has_yet_to_be_welcomed() {
+    let (mut gateway, options) = gateway();
+    let client = Client::connect(options);
+    let mut socket = gateway.accept().await;
+    socket.hello().await;
+    let ((), ()) = tokio::join!(client.bye(), async {
+        assert_eq!(socket.message().await, ClientMessage::Bye);
+        socket.close(CloseReason::Bye).await;
+    });
+    assert!(gateway.is_never_dialed_again().await);
+}
+
 #[tokio::test(start_paused = true)]
 async fn bye_ends_a_client_that_waits_to_reconnect() {
     let (mut gateway, socket, client, mut events) = connected().await;

@@ -77,7 +77,7 @@ pub(crate) async fn until_online(addr: SocketAddr, name: &str) {
     eventually(&format!("{name} is online"), PATIENCE, online).await;
 }
 
-/// Waits until the store has taken all that the gateway has to tell it: a welcome does not wait for that.
+/// Waits until the store has taken all that the gateway has to tell it.
 pub(crate) async fn until_told(addr: SocketAddr) {
     let told = async || (metric(addr, "presence_claims_waiting").await == Some(0)).then_some(());
     eventually("the store was told", PATIENCE, told).await;

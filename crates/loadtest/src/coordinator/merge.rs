@@ -188,8 +188,10 @@ impl Merge {
         counts.insert(OPEN.to_owned(), open);
         counts.insert(CONNECTING.to_owned(), connecting);
         if self.workers.iter().any(|worker| worker.is_lost) {
-            // What is true of the users of a worker who is lost, nobody knows.
-            for views in [Count::Views, Count::ViewsOnline, Count::LostChanges] {
+            // What is true of the users of a worker who is lost, nobody knows; what was found before stays.
+            let found = self.whole.get(Count::OfflineUntold) > 0;
+            let views = [Count::Views, Count::ViewsOnline].into_iter();
+            for views in views.chain((!found).then_some(Count::LostChanges)) {
                 counts.remove(views.name());
             }
         }

@@ -25,6 +25,8 @@ named! {
         Started = "started",
         /// Connections that got their `welcome`.
         Connected = "connected",
+        /// Those for which it was the first.
+        CameUp = "came_up",
         /// Connections that never did.
         Failed = "failed",
         /// Connections that the other side ended after it.
@@ -33,6 +35,8 @@ named! {
         Retried = "retried",
         /// Ended or sent away by the other side, to come back.
         SentAway = "sent_away",
+        /// Those of them that were not asked to go before.
+        Lost = "lost",
         /// Closed here with no `bye`, as the scenario asks.
         ClosedOnPurpose = "closed_on_purpose",
         /// Connections whose users were back within grace.

@@ -143,10 +143,12 @@ impl Server {
 
 /// The URL without its password.
 fn named(url: &Uri) -> String {
-    let Some(scheme) = url.scheme_str() else { return url.to_string() };
     let authority = url.authority().map_or("", |authority| authority.as_str());
     let host = authority.rsplit_once('@').map_or(authority, |(_, host)| host);
-    format!("{scheme}://{host}")
+    match url.scheme_str() {
+        Some(scheme) => format!("{scheme}://{host}"),
+        None => host.to_owned(),
+    }
 }
 
 fn connect(url: &Uri) -> Result<BufReader<TcpStream>> {
@@ -222,6 +224,7 @@ mod tests {
             ("redis://user:secret@10.0.0.1:7", "redis://10.0.0.1:7"),
             ("redis://10.0.0.1", "redis://10.0.0.1"),
             ("10.0.0.1:6379", "10.0.0.1:6379"),
+            ("user:secret@10.0.0.1:7", "10.0.0.1:7"),
         ];
         for (given, name) in table {
             assert_eq!(named(&given.parse().unwrap()), name);

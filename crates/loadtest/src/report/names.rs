@@ -5,8 +5,10 @@ use crate::measures::{Count, Timing};
 
 pub(crate) const STARTED: &str = Count::Started.name();
 pub(crate) const CONNECTED: &str = Count::Connected.name();
+pub(crate) const CAME_UP: &str = Count::CameUp.name();
 pub(crate) const FAILED: &str = Count::Failed.name();
 pub(crate) const DROPPED: &str = Count::Dropped.name();
+pub(crate) const LOST: &str = Count::Lost.name();
 pub(crate) const RETURNED_IN_GRACE: &str = Count::ReturnedInGrace.name();
 pub(crate) const SILENT_TOLD: &str = Count::SilentTold.name();
 pub(crate) const SNAPSHOT_STATES: &str = Count::SnapshotStates.name();

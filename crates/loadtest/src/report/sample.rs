@@ -11,11 +11,13 @@ const SECONDS: u32 = 20;
 
 const CONNECTIONS: u64 = 1000;
 
-const COUNTS: [(&str, u64); 17] = [
+const COUNTS: [(&str, u64); 19] = [
     (PLANNED, CONNECTIONS),
     (names::STARTED, CONNECTIONS),
     (names::CONNECTED, CONNECTIONS),
+    (names::CAME_UP, CONNECTIONS),
     (names::FAILED, 0),
+    (names::LOST, 0),
     (names::DROPPED, 0),
     (names::RETURNED_IN_GRACE, 10),
     (names::SILENT_TOLD, 5),

@@ -3,7 +3,7 @@
 //! The page, the table and the exit code all take it from here, so that they agree.
 
 use super::promises::Outcome;
-use super::{CONNECTING, Ending, PLANNED, Report, names, written};
+use super::{Ending, PLANNED, Report, names, written};
 
 /// When the tester itself was this late, latencies are not the server's alone.
 pub(crate) const LATENESS_WORTH_A_WORD_MS: f64 = 20.0;
@@ -62,7 +62,7 @@ impl Report {
     fn went_wrong(&self) -> Vec<String> {
         let ending = match self.ending {
             Ending::Complete => None,
-            Ending::Interrupted if self.were_all_up() => None,
+            Ending::Interrupted if self.never_up() == 0 => None,
             Ending::Interrupted => {
                 Some("the run was stopped before every connection came up".to_owned())
             }
@@ -71,15 +71,17 @@ impl Report {
         };
         let nobody =
             (self.count(names::CONNECTED) == 0).then(|| "nobody ever connected".to_owned());
-        // Those still on their way when somebody stopped the run are no failures.
-        let unfinished = match self.ending {
-            Ending::Complete | Ending::NobodyLeft => self.count(CONNECTING),
+        // Of a run that was stopped, and of a process that died, it is not known what would have been.
+        let never_up = match self.ending {
+            Ending::Complete | Ending::NobodyLeft => self.never_up(),
             Ending::Interrupted | Ending::WorkerLost => 0,
         };
+        let failed = self.count(names::FAILED);
         let counted = [
-            (self.count(names::FAILED), "failed to connect", "failed to connect"),
+            (failed, "failed to connect", "failed to connect"),
+            (never_up.saturating_sub(failed), "never came up", "never came up"),
             (self.count(names::DROPPED), "was lost", "were lost"),
-            (unfinished, "was still on its way at the end", "were still on their way at the end"),
+            (self.count(names::LOST), "was lost and came again", "were lost and came again"),
         ];
         let counted = counted.iter().filter(|(number, ..)| *number > 0);
         let counted = counted.map(|(number, one, many)| match number {
@@ -89,10 +91,9 @@ impl Report {
         ending.into_iter().chain(nobody).chain(counted).collect()
     }
 
-    /// Whether each connection that was to be made was there at some time.
-    fn were_all_up(&self) -> bool {
-        let is_ramp_over = self.phases.first().is_none_or(|ramp| ramp.to_s < self.seconds);
-        is_ramp_over && self.count(names::CONNECTED) >= self.count(PLANNED)
+    /// Connections that were to be made, and were there at no time.
+    fn never_up(&self) -> u64 {
+        self.count(PLANNED).saturating_sub(self.count(names::CAME_UP))
     }
 
     fn remarks(&self) -> Vec<String> {
@@ -105,7 +106,7 @@ impl Report {
                 written::ms(late.p99_ms)
             )
         });
-        let is_early = self.ending == Ending::Interrupted && self.were_all_up();
+        let is_early = self.ending == Ending::Interrupted && self.never_up() == 0;
         let early = is_early.then(|| "The run was stopped early.".to_owned());
         early.into_iter().chain(late).collect()
     }
@@ -128,7 +129,7 @@ mod tests {
     fn what_went_wrong_without_breaking_a_promise_is_in_the_headline() {
         let mut report = sample::report();
         report.ending = Ending::Interrupted;
-        report.counts.insert(names::CONNECTED.to_owned(), 700);
+        report.counts.insert(names::CAME_UP.to_owned(), 700);
         report.counts.insert(names::FAILED.to_owned(), 1_200);
         let verdict = report.verdict();
         assert_eq!(verdict.tone, Tone::Flawed);
@@ -143,24 +144,27 @@ mod tests {
     fn a_run_that_was_stopped_early_is_clean_once_every_connection_was_up() {
         let mut report = sample::report();
         report.ending = Ending::Interrupted;
-        report.counts.insert(CONNECTING.to_owned(), 3);
         let verdict = report.verdict();
         assert_eq!(verdict.tone, Tone::Clean);
         assert_eq!(verdict.remarks, ["The run was stopped early."]);
-        report.seconds = 10.0;
-        assert_eq!(report.verdict().tone, Tone::Flawed, "the ramp was not over");
-        report.seconds = 20.0;
-        report.counts.insert(names::CONNECTED.to_owned(), 999);
-        assert_eq!(report.verdict().tone, Tone::Flawed, "one was not there");
+        report.counts.insert(names::CAME_UP.to_owned(), 999);
+        // Others have come twice.
+        report.counts.insert(names::CONNECTED.to_owned(), 1_200);
+        assert_eq!(report.verdict().tone, Tone::Flawed);
     }
 
     #[test]
-    fn connections_that_are_still_on_their_way_are_told() {
-        let mut report = sample::report();
-        report.counts.insert(CONNECTING.to_owned(), 1);
-        let verdict = report.verdict();
-        assert_eq!(verdict.tone, Tone::Flawed);
-        assert!(verdict.headline.contains("1 connection was still on its way"), "{verdict:?}");
+    fn connections_that_never_came_up_or_came_again_are_told() {
+        for (count, number, told) in [
+            (names::CAME_UP, 999, "1 connection never came up"),
+            (names::LOST, 2, "2 connections were lost and came again"),
+        ] {
+            let mut report = sample::report();
+            report.counts.insert(count.to_owned(), number);
+            let verdict = report.verdict();
+            assert_eq!(verdict.tone, Tone::Flawed);
+            assert!(verdict.headline.contains(told), "{verdict:?}");
+        }
     }
 
     #[test]

@@ -41,6 +41,8 @@ pub(super) struct Connection {
     pub(super) turn: u8,
     /// Whether a gateway ended it, or told it to go elsewhere.
     pub(super) is_sent_away: bool,
+    /// Whether it was welcomed at some time.
+    pub(super) was_up: bool,
     /// Since when it is to be there.
     pub(super) wanted_us: u64,
     /// When it was due.
@@ -69,6 +71,7 @@ impl Connection {
             failures: 0,
             turn: 0,
             is_sent_away: false,
+            was_up: false,
             wanted_us: 0,
             truth: Truth::Never.pack(),
             due_us: 0,

@@ -184,6 +184,7 @@ impl Worker {
             self.come_back(index, stage, back_off);
             if !is_drained {
                 self.measures.error(failure.to_string());
+                self.measures.add(Count::Lost, u64::from(stage == Stage::Live));
             }
             return;
         }

@@ -133,6 +133,9 @@ impl Worker {
         let wanted_us = connection.wanted_us;
         let timing = if connection.is_sent_away { Timing::Return } else { Timing::Connect };
         (connection.failures, connection.is_sent_away) = (0, false);
+        if !std::mem::replace(&mut connection.was_up, true) {
+            self.count(Count::CameUp);
+        }
         self.count(Count::Connected);
         self.measures.time(timing, now_us.saturating_sub(wanted_us));
         self.note_welcomed(index, now_us);

@@ -43,10 +43,13 @@ impl House {
         Self { engine, registry, runtime }
     }
 
+    /// A session that is in.
     pub(crate) fn join(&self, user: UserId) -> Session {
         let format = Format::MsgPack;
         let joining = Joining { user, device: None, status: None, format, address: None };
-        self.engine.join(joining).expect("each user comes once")
+        let session = self.engine.join(joining).expect("each user comes once");
+        let _welcome = self.runtime.block_on(next_frame(&session));
+        session
     }
 
     /// Has a session watch these users, and waits until they are known here.

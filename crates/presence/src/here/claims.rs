@@ -1,8 +1,8 @@
 //! Claims: what this gateway has yet to tell the store about its users.
 //!
 //! Joins and leaves are gathered with no fixed wait: an idle gateway sends at once, a busy one gathers the next batch
-//! while the last is in flight, and in a large deployment for a little longer. Only the latest matters for each user, so that what waits while the store is away is
-//! bounded by the number of users.
+//! while the last is in flight, and in a large deployment for a little longer. Only the latest matters for each user, so
+//! that what waits while the store is away is bounded by the number of users.
 
 #[cfg(test)]
 mod model;
@@ -20,8 +20,8 @@ use tracing::warn;
 
 use crate::clock::Tick;
 use crate::engine::Core;
-use crate::here::roster::PARTS;
-use crate::store::{BATCH_LEN_MAX, Cause, Claim};
+use crate::here::roster::{Conns, PARTS};
+use crate::store::{BATCH_LEN_MAX, Cause, Claim, StoreError};
 use crate::strain::Strain;
 
 const RETRY_MIN: Duration = Duration::from_millis(50);
@@ -38,11 +38,21 @@ const PACE_MAX: Duration = Duration::from_millis(500);
 /// What waits to be told.
 #[derive(Default)]
 pub(crate) struct Claims {
-    waiting: Mutex<HashMap<UserId, Waiting>>,
+    waiting: Mutex<Line>,
     /// How many were taken out to be told, and are not yet known to have arrived.
     in_flight: AtomicUsize,
     arrived: Notify,
 }
+
+/// Each user once: those who changed, and behind them those who are told of again, as all are after a fault.
+#[derive(Default)]
+struct Line {
+    changed: HashMap<UserId, Waiting>,
+    again: HashMap<UserId, Waiting>,
+}
+
+/// Of each batch, so many at least are told of again where that many wait, however much changes.
+const AGAIN_MIN: usize = BATCH_LEN_MAX / 4;
 
 /// Over how long everybody is asserted again after a fault.
 const ASSERT_SPREAD: Duration = Duration::from_millis(500);
@@ -58,53 +68,60 @@ struct Waiting {
 impl Claims {
     /// A user changed. What is told is read from the roster when it is sent.
     pub(crate) fn push(&self, user: UserId, cause: Cause, since: Tick, heard: Tick) {
-        self.waiting.lock().insert(user, Waiting { cause, since, heard });
+        let mut line = self.waiting.lock();
+        line.again.remove(&user);
+        line.changed.insert(user, Waiting { cause, since, heard });
         self.arrived.notify_one();
     }
 
     /// Users are asserted again, unless there is newer to tell of them.
     pub(crate) fn assert_again(&self, users: Vec<UserId>, now: Tick) {
-        let mut waiting = self.waiting.lock();
-        for user in users {
-            let again = Waiting { cause: Cause::Joined, since: now, heard: now };
-            waiting.entry(user).or_insert(again);
+        let mut line = self.waiting.lock();
+        let Line { changed, again } = &mut *line;
+        for user in users.into_iter().filter(|user| !changed.contains_key(user)) {
+            again.entry(user).or_insert(Waiting { cause: Cause::Joined, since: now, heard: now });
         }
         self.arrived.notify_one();
     }
 
     /// How many users the store has yet to take.
     pub(crate) fn len(&self) -> usize {
-        let waiting = self.waiting.lock();
-        waiting.len() + self.in_flight.load(Ordering::Relaxed)
+        let line = self.waiting.lock();
+        line.changed.len() + line.again.len() + self.in_flight.load(Ordering::Relaxed)
     }
 
-    fn take_all(&self) -> Vec<(UserId, Waiting)> {
-        let mut waiting = self.waiting.lock();
-        self.in_flight.store(waiting.len(), Ordering::Relaxed);
-        std::mem::take(&mut *waiting).into_iter().collect()
-    }
-
-    /// What there is newer to tell of these users is told at once, and not after what it replaces.
-    fn freshen(&self, batch: &mut [(UserId, Waiting)]) {
-        let mut waiting = self.waiting.lock();
-        for (user, earlier) in batch {
-            if let Some(newer) = waiting.remove(user) {
-                *earlier = newer;
-            }
-        }
+    /// The next that are told together; none when nothing waits.
+    fn take_batch(&self) -> Option<Vec<(UserId, Waiting)>> {
+        let mut line = self.waiting.lock();
+        let changed_max = BATCH_LEN_MAX - AGAIN_MIN.min(line.again.len());
+        let mut batch = take_some(&mut line.changed, changed_max);
+        batch.extend(take_some(&mut line.again, BATCH_LEN_MAX - batch.len()));
+        self.in_flight.store(batch.len(), Ordering::Relaxed);
+        (!batch.is_empty()).then_some(batch)
     }
 
     fn none_in_flight(&self) {
         self.in_flight.store(0, Ordering::Relaxed);
     }
 
-    fn put_back(&self, users: &[(UserId, Waiting)]) {
-        let mut waiting = self.waiting.lock();
-        for (user, earlier) in users {
-            waiting.entry(user.clone()).or_insert(*earlier);
+    fn put_back(&self, batch: Vec<(UserId, Waiting)>) {
+        let mut line = self.waiting.lock();
+        let Line { changed, again } = &mut *line;
+        for (user, earlier) in batch {
+            again.remove(&user);
+            changed.entry(user).or_insert(earlier);
         }
+        self.in_flight.store(0, Ordering::Relaxed);
         self.arrived.notify_one();
     }
+}
+
+fn take_some(waiting: &mut HashMap<UserId, Waiting>, most: usize) -> Vec<(UserId, Waiting)> {
+    if waiting.len() <= most {
+        return std::mem::take(waiting).into_iter().collect();
+    }
+    let users: Vec<UserId> = waiting.keys().take(most).cloned().collect();
+    users.iter().filter_map(|user| waiting.remove_entry(user)).collect()
 }
 
 /// Sends what waits, for as long as the engine lives.
@@ -112,24 +129,20 @@ pub(crate) async fn run(core: Arc<Core>) {
     loop {
         core.claims.arrived.notified().await;
         let next = Instant::now() + pace(core.store.gateways(), &core.strain);
-        let mut rest = core.claims.take_all();
-        while !rest.is_empty() {
-            let mut batch = rest.split_off(rest.len().saturating_sub(BATCH_LEN_MAX));
-            core.claims.freshen(&mut batch);
-            let sent = send(&core, &batch).await;
-            core.welcome(batch.iter().map(|(user, _)| user));
-            if let Err(error) = sent {
-                core.welcome(rest.iter().map(|(user, _)| user));
-                core.claims.put_back(&batch);
-                core.claims.put_back(&rest);
-                core.claims.none_in_flight();
+        while let Some(batch) = core.claims.take_batch() {
+            let is_full = batch.len() == BATCH_LEN_MAX;
+            if let Err(error) = send(&core, &batch).await {
+                core.claims.put_back(batch);
                 core.metrics.store_errors.inc();
                 warn!(%error, users = core.claims.len(), "claims are held until the store answers");
                 core.health.wait_for_store(RETRY_MIN, RETRY_MAX).await;
                 break;
             }
+            core.claims.none_in_flight();
+            if !is_full {
+                break;
+            }
         }
-        core.claims.none_in_flight();
         sleep_until(next).await;
     }
 }
@@ -154,21 +167,31 @@ pub(crate) async fn assert_when_asked(core: Arc<Core>) {
     }
 }
 
-async fn send(core: &Core, batch: &[(UserId, Waiting)]) -> Result<(), crate::store::StoreError> {
+/// Tells the store, and then the sessions that it was told of that they are in; also where it refused, since nobody is kept
+/// waiting for a store that may be away.
+async fn send(core: &Core, batch: &[(UserId, Waiting)]) -> Result<(), StoreError> {
     let now = core.clock.now();
-    let claims = batch.iter().map(|(user, waiting)| claim(core, user, *waiting, now)).collect();
+    let claims = batch.iter().map(|(user, waiting)| claim(core, user, *waiting, now));
+    let (claims, conns): (Vec<Claim>, Vec<Conns>) = claims.unzip();
     core.metrics.claims.inc_by(batch.len() as u64);
-    core.store.apply(claims).await
+    let told = core.store.apply(claims).await;
+    for ((user, _), conns) in batch.iter().zip(conns) {
+        core.welcome(user, &conns);
+    }
+    told
 }
 
-fn claim(core: &Core, user: &UserId, waiting: Waiting, now: Tick) -> Claim {
-    let contribution = core.roster.contribution(user, core.clock.real());
+/// What the store is told of a user, and the sessions that this includes.
+fn claim(core: &Core, user: &UserId, waiting: Waiting, now: Tick) -> (Claim, Conns) {
+    let (contribution, conns) = core.roster.to_tell(user, core.clock.real()).unzip();
     let (cause, age) = match waiting.cause {
         // Lost a moment ago: that waits to be told by itself, and is not to be shown before.
         Cause::Joined | Cause::Status if contribution.is_none() => (Cause::Closed, Duration::ZERO),
         cause => (cause, now.since(waiting.since)),
     };
-    Claim { user: user.clone(), contribution, cause, age, silence: now.since(waiting.heard) }
+    let silence = now.since(waiting.heard);
+    let claim = Claim { user: user.clone(), contribution, cause, age, silence };
+    (claim, conns.unwrap_or_default())
 }
 
 #[cfg(test)]

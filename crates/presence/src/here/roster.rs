@@ -70,6 +70,9 @@ pub(crate) enum Joined {
     Refused,
 }
 
+/// The sessions of one user.
+pub(crate) type Conns = SmallVec<[ConnId; 1]>;
+
 impl Roster {
     pub(crate) fn new() -> Self {
         Self { buckets: (0..BUCKETS).map(|_| Mutex::default()).collect() }
@@ -139,9 +142,12 @@ impl Roster {
         effect
     }
 
-    /// What a user's sessions here amount to; none when there are none.
-    pub(crate) fn contribution(&self, user: &UserId, now: Tick) -> Option<Contribution> {
-        self.bucket(user).get(user).map(|local| local.contribution(now))
+    /// What a user's sessions here amount to, and which these are; none when there are none.
+    pub(crate) fn to_tell(&self, user: &UserId, now: Tick) -> Option<(Contribution, Conns)> {
+        let bucket = self.bucket(user);
+        let local = bucket.get(user)?;
+        let conns = local.sessions.iter().map(|session| session.conn).collect();
+        Some((local.contribution(now), conns))
     }
 
     /// Whether a user has a session here.

@@ -13,7 +13,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::task::{Context, Poll};
 
 use bytes::Bytes;
-use parking_lot::Mutex;
+use parking_lot::{Mutex, MutexGuard};
 use presence_protocol::{CloseReason, Format, UserId};
 
 use crate::clock::Tick;
@@ -138,15 +138,17 @@ impl Outbox {
 
     /// The client is in: it is told so, if it was not yet.
     pub(crate) fn welcome(&self) {
-        self.wake_after(|inner| {
-            if inner.welcome == Welcome::Awaited {
-                inner.welcome = Welcome::Due;
-            }
-        });
+        let mut inner = self.inner.lock();
+        if inner.welcome == Welcome::Awaited {
+            inner.welcome = Welcome::Due;
+            wake(inner);
+        }
     }
 
+    /// Whether the client was told that it is in, and still is.
     pub(crate) fn is_welcome(&self) -> bool {
-        self.inner.lock().welcome != Welcome::Awaited
+        let inner = self.inner.lock();
+        !inner.ended && inner.welcome != Welcome::Awaited
     }
 
     pub(crate) fn ask_ping(&self) {
@@ -168,11 +170,7 @@ impl Outbox {
     pub(crate) fn close(&self, reason: CloseReason) {
         let mut inner = self.inner.lock();
         inner.close.get_or_insert(reason);
-        let waker = inner.waker.take();
-        drop(inner);
-        if let Some(waker) = waker {
-            waker.wake();
-        }
+        wake(inner);
     }
 
     /// The user's state changed.
@@ -272,11 +270,16 @@ impl Outbox {
             return;
         }
         act(&mut inner);
-        let waker = inner.waker.take();
-        drop(inner);
-        if let Some(waker) = waker {
-            waker.wake();
-        }
+        wake(inner);
+    }
+}
+
+/// Wakes the session's task, without the lock.
+fn wake(mut inner: MutexGuard<'_, Inner>) {
+    let waker = inner.waker.take();
+    drop(inner);
+    if let Some(waker) = waker {
+        waker.wake();
     }
 }
 

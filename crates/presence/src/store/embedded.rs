@@ -130,11 +130,13 @@ impl Hub {
         &self.buckets[usize::from(bucket_of(user))]
     }
 
-    /// The same, without the user if it was last seen too long ago.
+    /// The same, with a fresh record of the user if it was last seen too long ago: who is here and invisible since is kept.
     fn remembered(&self, user: &UserId) -> MutexGuard<'_, Bucket> {
         let mut bucket = self.bucket(user).lock();
-        if bucket.get(user).is_some_and(|record| record.is_forgotten(self.oldest())) {
-            bucket.remove(user);
+        if let Some(record) = bucket.get_mut(user)
+            && record.is_forgotten(self.oldest())
+        {
+            record.forget(self.born());
         }
         bucket
     }
@@ -163,7 +165,9 @@ impl Hub {
     fn sweep(&self) {
         let bucket = self.next_swept.fetch_add(1, Relaxed) % BUCKETS;
         let oldest = self.oldest();
-        self.buckets[bucket].lock().retain(|_, record| !record.is_forgotten(oldest));
+        self.buckets[bucket]
+            .lock()
+            .retain(|_, record| !record.is_left() || !record.is_forgotten(oldest));
     }
 }
 

@@ -4,8 +4,8 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
 use std::time::Duration;
 
-use presence::store::Opened;
 use presence::store::embedded::EmbeddedHub;
+use presence::store::{BATCH_LEN_MAX, Event, Opened};
 use presence::{Config, Metrics, Presence, Request, Veils};
 use presence_protocol::{Availability, Show, Status};
 use tokio::sync::{Notify, mpsc};
@@ -13,6 +13,13 @@ use tokio::time::Instant;
 
 use crate::client::{Client, user};
 use crate::slow::Slow;
+
+/// A gateway whose store takes so long to take claims over.
+fn slow_to_tell(hub: &EmbeddedHub, gateway: &str, apply_time: Duration) -> Presence {
+    let Opened { store, events } = hub.open(gateway);
+    let store = Arc::new(Slow { apply_time, ..Slow::new(store) });
+    Presence::start(Config::default(), Opened { store, events }, Metrics::default())
+}
 
 #[tokio::test(start_paused = true)]
 async fn a_look_up_that_is_answered_late_takes_nothing_back() {
@@ -51,10 +58,7 @@ async fn a_look_up_that_is_answered_late_takes_nothing_back() {
 #[tokio::test(start_paused = true)]
 async fn who_is_lost_between_two_batches_has_the_grace_to_come_back() {
     let config = Config::default();
-    let Opened { store, events } = EmbeddedHub::new(config.clone()).open("g");
-    let slow = Slow { apply_time: Duration::from_millis(100), ..Slow::new(store) };
-    let opened = Opened { store: Arc::new(slow), events };
-    let presence = Presence::start(config.clone(), opened, Metrics::default());
+    let presence = slow_to_tell(&EmbeddedHub::new(config.clone()), "g", Duration::from_millis(100));
     let names: Vec<String> = (0..1000).map(|number| format!("u{number}")).collect();
     let names: Vec<&str> = names.iter().map(String::as_str).collect();
 
@@ -114,19 +118,15 @@ async fn who_is_watched_anew_while_the_store_is_asked_again_is_told_of_all_the_s
 #[tokio::test(start_paused = true)]
 async fn whoever_is_told_to_be_in_is_known_to_the_store() {
     const APPLY: Duration = Duration::from_millis(100);
-    let Opened { store, events } = EmbeddedHub::new(Config::default()).open("g");
-    let slow = Slow { apply_time: APPLY, ..Slow::new(store) };
-    let opened = Opened { store: Arc::new(slow), events };
-    let presence = Presence::start(Config::default(), opened, Metrics::default());
+    let presence = slow_to_tell(&EmbeddedHub::new(Config::default()), "g", APPLY);
     let start = Instant::now();
     let mut first = Client::join(&presence, "ana", Some("ios"), None);
     first.live_for(APPLY / 2).await;
     let mut second = Client::join(&presence, "ana", Some("ios"), None);
-    first.live_for(APPLY).await;
-    second.live_for(APPLY).await;
-    for client in [&first, &second] {
-        assert!(client.welcomed.expect("it is in") >= start + APPLY);
-    }
+    tokio::join!(first.live_for(2 * APPLY), second.live_for(2 * APPLY));
+    let waited = |client: &Client| client.welcomed.expect("it is in") - start;
+    assert!(waited(&first) >= APPLY);
+    assert!(waited(&second) >= 2 * APPLY, "the first call was under way when it came");
     let joined = Instant::now();
     let mut third = Client::join(&presence, "ana", Some("ios"), None);
     third.live_for(APPLY / 2).await;
@@ -137,15 +137,49 @@ async fn whoever_is_told_to_be_in_is_known_to_the_store() {
     );
 }
 
+#[tokio::test(start_paused = true)]
+async fn who_is_back_while_the_store_is_told_of_the_loss_is_in_when_it_knows_of_the_return() {
+    const APPLY: Duration = Duration::from_millis(100);
+    let presence = slow_to_tell(&EmbeddedHub::new(Config::default()), "g", APPLY);
+    let mut first = Client::join(&presence, "ana", None, None);
+    first.live_for(2 * APPLY).await;
+    let lost = Instant::now();
+    drop(first);
+    tokio::time::sleep(APPLY / 2).await;
+    let mut second = Client::join(&presence, "ana", None, None);
+    second.live_for(3 * APPLY).await;
+    assert!(second.welcomed.expect("it is in") >= lost + 2 * APPLY);
+}
+
+/// After a fault everybody is told of again.
+#[tokio::test(start_paused = true)]
+async fn newcomers_do_not_wait_for_those_who_are_told_of_again() {
+    const APPLY: Duration = Duration::from_millis(300);
+    const BATCHES: usize = 12;
+    let store = EmbeddedHub::new(Config::default()).open("g").store;
+    let store = Arc::new(Slow { apply_time: APPLY, ..Slow::new(store) });
+    let (tell, events) = mpsc::channel(1);
+    let presence = Presence::start(Config::default(), Opened { store, events }, Metrics::default());
+    let names = (0..BATCHES * BATCH_LEN_MAX).map(|number| format!("u{number}"));
+    let crowd: Vec<Client> = names.map(|name| Client::join(&presence, &name, None, None)).collect();
+    tokio::time::sleep(APPLY * 2 * BATCHES as u32).await;
+    tell.send(Event::Reconnected).await.expect("it is heard");
+    // By then all of them wait.
+    tokio::time::sleep(Duration::from_secs(1)).await;
+    let joined = Instant::now();
+    let mut newcomer = Client::join(&presence, "ana", None, None);
+    newcomer.live_for(APPLY * 2 * BATCHES as u32).await;
+    let waited = newcomer.welcomed.expect("it is in") - joined;
+    assert!(waited <= 2 * APPLY, "{waited:?}");
+    drop(crowd);
+}
+
 /// The new session's gateway is slower than the old one's: that would have the last word.
 #[tokio::test(start_paused = true)]
 async fn who_signs_out_where_it_was_when_it_is_in_elsewhere_is_never_offline() {
     let hub = EmbeddedHub::new(Config::default());
     let there = Presence::start(Config::default(), hub.open("there"), Metrics::default());
-    let Opened { store, events } = hub.open("here");
-    let slow = Slow { apply_time: Duration::from_millis(100), ..Slow::new(store) };
-    let opened = Opened { store: Arc::new(slow), events };
-    let here = Presence::start(Config::default(), opened, Metrics::default());
+    let here = slow_to_tell(&hub, "here", Duration::from_millis(100));
     let mut watcher = Client::join(&there, "ana", None, None);
     let old = Client::join(&there, "bo", None, None);
     watcher.watch(&["bo"]);

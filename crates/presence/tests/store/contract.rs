@@ -35,7 +35,6 @@ contract! {
     coming_back_within_grace_restores_the_view_and_its_since(slow);
     coming_back_elsewhere_within_grace_restores_the_view(slow);
     who_is_back_in_another_way_is_due_when_the_hold_ends(slow);
-    what_is_said_at_the_return_is_shown_at_once(slow);
     versions_grow_with_every_visible_change_and_only_with_those(slow);
     a_user_of_two_gateways_is_online_until_the_last_leaves(slow);
     a_late_leave_of_an_old_gateway_does_not_override_a_newer_join(slow);

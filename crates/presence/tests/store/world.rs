@@ -42,7 +42,7 @@ pub(crate) fn quick_ttl() -> Config {
 
 /// Users are forgotten so soon that it can be waited for.
 pub(crate) fn forgetful() -> Config {
-    Config { last_seen: 5 * quick().ttl, ..quick() }
+    Config { last_seen: 8 * quick().ttl, ..quick() }
 }
 
 /// Which store.

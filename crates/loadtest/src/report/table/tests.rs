@@ -9,6 +9,7 @@ fn report(ending: Ending, failed: u64, connecting: u64) -> Report {
         (OPEN, 1000 - failed - connecting),
         (CONNECTING, connecting),
         (Count::Connected.name(), 1000 - failed - connecting),
+        (Count::CameUp.name(), 1000 - failed - connecting),
         (Count::Failed.name(), failed),
         (Count::Pings.name(), 1000),
         (Count::Views.name(), 20_000),

@@ -142,7 +142,8 @@ impl View<'_> {
         findings.presences += 1;
         let pushed = self.first_after(presence.hello, Sight::Online);
         let was_off = self.shown_at(presence.hello) == Some(Sight::Offline);
-        let counts = |at: &Us| *at < presence.span.end && self.stall_at(*at).is_none();
+        // A later one is judged, and may be excused.
+        let counts = |at: &Us| *at <= presence.span.start && self.stall_at(*at).is_none();
         if let Some(at) = pushed.filter(counts).filter(|_| was_off && !presence.excused) {
             findings.online_us.push(at - presence.hello);
         }

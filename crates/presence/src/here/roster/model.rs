@@ -115,7 +115,7 @@ fn a_roster_amounts_to_its_sessions_and_tells_of_every_change_and_of_nothing_els
                     visible_since[at] = now;
                 }
                 let user = UserId::new(name).unwrap();
-                let mut told = roster.contribution(&user, later);
+                let mut told = roster.to_tell(&user, later).map(|(contribution, _)| contribution);
                 if let Some(told) = told.as_mut().filter(|_| !is_visible(&after[at])) {
                     // For how long an invisible user was online is nobody's business.
                     told.online_for = later.since(visible_since[at]);

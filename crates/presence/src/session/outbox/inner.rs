@@ -36,7 +36,7 @@ pub(super) struct Inner {
     pub(super) unanswered: Vec<UserRef>,
 }
 
-/// Whether the client was told that it is in. Nothing else is sent before.
+/// Whether the client was told that it is in. No other message is sent before.
 #[derive(Default, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Welcome {
     #[default]
@@ -65,16 +65,17 @@ impl Inner {
         if let Some(reason) = self.close.take() {
             return Some(Due::Close(reason));
         }
+        if std::mem::take(&mut self.recheck) {
+            return Some(Due::Recheck);
+        }
         match self.welcome {
             Welcome::Said => {}
-            Welcome::Awaited => return None,
+            // A Ping is no message, and who waits for long must be able to show that it lives.
+            Welcome::Awaited => return std::mem::take(&mut self.owed.ping).then_some(Due::Ping),
             Welcome::Due => {
                 self.welcome = Welcome::Said;
                 return Some(Due::Welcome);
             }
-        }
-        if std::mem::take(&mut self.recheck) {
-            return Some(Due::Recheck);
         }
         if std::mem::take(&mut self.owed.draining) {
             return Some(Due::Draining);

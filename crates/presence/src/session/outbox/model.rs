@@ -9,7 +9,7 @@ use bytes::Bytes;
 use fastrand::Rng;
 use presence_protocol::{CloseReason, Format, UserId};
 
-use super::inner::{REPLIES_LEN_MAX, USERS_PER_FRAME};
+use super::inner::{REPLIES_LEN_MAX, USERS_PER_FRAME, Welcome};
 use super::{Due, Outbox};
 use crate::clock::Tick;
 use crate::watch::UserRef;
@@ -45,16 +45,32 @@ struct Model {
     ping: bool,
     health: bool,
     draining: bool,
+    welcome: Welcome,
 }
 
 impl Model {
     fn owes(&self) -> bool {
+        match self.welcome {
+            Welcome::Said => {}
+            Welcome::Awaited => return self.ping,
+            Welcome::Due => return true,
+        }
         let small = self.ping || self.health || self.draining;
         small || !self.replies.is_empty() || !self.owed.is_disjoint(&self.watching)
     }
 
     /// The next thing to do, as text: the most urgent first.
     fn take(&mut self, states: &States) -> Option<String> {
+        match self.welcome {
+            Welcome::Said => {}
+            Welcome::Awaited => {
+                return std::mem::take(&mut self.ping).then(|| format!("{:?}", Due::Ping));
+            }
+            Welcome::Due => {
+                self.welcome = Welcome::Said;
+                return Some(format!("{:?}", Due::Welcome));
+            }
+        }
         if std::mem::take(&mut self.draining) {
             return Some(format!("{:?}", Due::Draining));
         }
@@ -91,11 +107,11 @@ impl History {
         Self {
             seed,
             random: Rng::with_seed(seed),
-            outbox: Outbox::new(UserId::new("ana").unwrap(), Format::Json, Tick(0)),
+            outbox: Outbox::new(UserId::new("ana").unwrap(), Format::Json, Tick(0)).unwelcomed(),
             woken: Arc::default(),
             waits: false,
             states,
-            model: Model::default(),
+            model: Model { welcome: Welcome::Awaited, ..Model::default() },
         }
     }
 
@@ -148,7 +164,13 @@ impl History {
     }
 
     fn act(&mut self) {
-        match self.random.u8(..12) {
+        match self.random.u8(..13) {
+            12 => {
+                self.outbox.welcome();
+                if self.model.welcome == Welcome::Awaited {
+                    self.model.welcome = Welcome::Due;
+                }
+            }
             0..=3 => {
                 let user = self.user();
                 self.change(user);

@@ -52,8 +52,6 @@ struct Turn<'a> {
     change: Change,
     since: Moment,
     hold_until: Option<Moment>,
-    /// A session that is there said how it wants to be shown.
-    says: bool,
 }
 
 impl Voucher {
@@ -126,7 +124,6 @@ impl Record {
             change: Change { cause: claim.cause, due_ms },
             since: now - ago,
             hold_until: hold.map(|hold| (now + hold).max(place_kept_until.unwrap_or(now))),
-            says: claim.contribution.as_ref().is_some_and(|claimed| claimed.status.is_some()),
         };
         self.commit(&claim.user, view, &turn, now)
     }
@@ -158,7 +155,6 @@ impl Record {
             change: Change { cause: Cause::Expired, due_ms: due.as_ms() },
             since: lapsed - times.ttl,
             hold_until: Some(due.max(self.place_kept_until().unwrap_or(due))),
-            says: false,
         };
         self.commit(user, view, &turn, times.now)
     }
@@ -181,9 +177,21 @@ impl Record {
         }
     }
 
-    /// Whether nothing of it needs to be kept: offline, and last seen longer ago than that is remembered.
+    /// Whether it is to be told as of one who was never seen: offline, as far as others see, for longer than is remembered.
     pub(super) fn is_forgotten(&self, oldest: Moment) -> bool {
-        self.vouchers.is_empty() && self.view.version < oldest.as_us()
+        !self.view.is_online() && self.view.version < oldest.as_us()
+    }
+
+    /// What others saw of the user is remembered no more.
+    pub(super) fn forget(&mut self, born: Moment) {
+        let gateways = std::mem::take(&mut self.view.gateways);
+        self.view = View { version: born.as_us(), gateways, ..View::NO_TRACE };
+        self.held = None;
+    }
+
+    /// Whether nobody has a session, so that nothing of it needs to be kept once it is forgotten.
+    pub(super) fn is_left(&self) -> bool {
+        self.vouchers.is_empty()
     }
 
     /// Gives the view a version beyond this one, unless it has one.
@@ -229,7 +237,7 @@ impl Record {
     ///
     /// The version grows only with what a watcher could tell apart, so that nothing an invisible user does shows.
     /// While a loss is held back, a user who comes back piece by piece stays held until it looks as before, or is out
-    /// of time, or is on all devices again and says how to be shown; a bye that comes late, after the loss that it explains, ends the hold; and another loss makes it longer:
+    /// of time; a bye that comes late, after the loss that it explains, ends the hold; and another loss makes it longer:
     /// of a session that came and went between two batches.
     fn commit(
         &mut self,
@@ -281,8 +289,7 @@ impl Record {
     fn hold_after(&mut self, view: &mut View, turn: &Turn<'_>, now: Moment) -> Option<Box<Hold>> {
         let pending = self.held.take();
         let as_before = pending.as_ref().filter(|hold| hold.before.state == view.state);
-        let is_pieces = |hold: &Hold| !turn.says || hold.before.devices != view.devices;
-        let returning = as_before.is_some_and(|hold| is_pieces(hold)) && view.is_online();
+        let returning = as_before.is_some() && view.is_online();
         if let Some(hold) = as_before {
             view.since = hold.before.since;
         }

@@ -183,6 +183,8 @@ impl Feed {
             }
             Heard::SubscriberBack | Heard::TopologyChanged => self.heal(Some(Owed::Gap)).await,
             Heard::CommandsBack => {
+                // In a cluster each server is one that is back.
+                while is_more(&self.heard.commands_back.try_recv()) {}
                 self.reach.reconnected();
                 self.failing = self.failing.map(|(since, _)| (since, RETRY_DELAY));
                 self.heal(Some(Owed::Reconnected)).await;

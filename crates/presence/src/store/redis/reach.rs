@@ -16,14 +16,15 @@ use crate::store::{Ailment, StoreError};
 /// For so long trouble is remembered after it ended: the scripts are forgiving meanwhile.
 pub(super) const REMEMBER: Duration = Duration::from_secs(5);
 
-/// Trouble that took no longer is a *blip*: most calls were answered before and after it. Leases are late after that.
+/// Trouble that took no longer is a *blip*: most calls were answered before and after it.
 const BLIP: Duration = Duration::from_millis(1500);
 
-/// Within so long after trouble, gateways have told what they could not tell meanwhile. Trouble that begins sooner is the
-/// same: holds that the last one revived have not ended yet.
+/// Within so long after trouble, gateways have told what they could not tell meanwhile. Trouble that begins sooner belongs
+/// to it: holds that it revived have not ended yet.
 pub(super) const RETURN: Duration = Duration::from_secs(4);
 
-/// The same after a blip: what is told of it comes late by so long at most, however often there are any.
+/// The same after a blip: what is told of it comes late by so long at most, however often there are any. When calls were
+/// answered for so long, what begins then is a blip, or none, by itself.
 const BLIP_RETURN: Duration = Duration::from_secs(1);
 
 /// Trouble that began again so often, and goes on for so long, makes changes come late for as long as it lasts.
@@ -54,7 +55,7 @@ const GIVE_UP_AFTER: Duration = Duration::from_secs(3);
 /// What calls and reconnects tell of the way to Redis.
 pub(super) struct Reach {
     started: Instant,
-    trouble: Mutex<Option<Window>>,
+    trouble: Mutex<Option<Spell>>,
     /// When this process last showed that it runs, in ms since `started`.
     ran_ms: AtomicU64,
     /// When it was stopped last.
@@ -77,34 +78,58 @@ pub(super) struct Reach {
 struct Window {
     since_ms: u64,
     until_ms: u64,
-    /// How often it began again, after something was answered.
-    again: u32,
 }
 
 impl Window {
-    fn new(since_ms: u64, until_ms: u64) -> Self {
-        Self { since_ms, until_ms, again: 0 }
-    }
-
     fn time(&self) -> Duration {
         Duration::from_millis(self.until_ms.saturating_sub(self.since_ms))
-    }
-
-    fn return_time(&self) -> Duration {
-        if self.time() > BLIP { RETURN } else { BLIP_RETURN }
-    }
-
-    /// The same trouble, where what began then belongs to it.
-    fn going_on(self, since_ms: u64, until_ms: u64) -> Option<Self> {
-        let steady_ms = since_ms.saturating_sub(self.until_ms);
-        let again = self.again + u32::from(steady_ms > 0);
-        let goes_on = Duration::from_millis(steady_ms) < self.return_time();
-        goes_on.then_some(Self { since_ms: self.since_ms.min(since_ms), until_ms, again })
     }
 
     /// How much of it lies between these moments.
     fn overlap_ms(&self, since_ms: u64, until_ms: u64) -> u64 {
         self.until_ms.min(until_ms).saturating_sub(self.since_ms.max(since_ms))
+    }
+}
+
+/// Trouble, as long as holds that it revived may not have ended.
+#[derive(Debug, Clone, Copy)]
+struct Spell {
+    since_ms: u64,
+    /// The last piece of it: since calls were answered for [`BLIP_RETURN`].
+    piece: Window,
+    /// How often the piece began again, after something was answered.
+    again: u32,
+    return_until_ms: u64,
+}
+
+impl Spell {
+    fn new(piece: Window) -> Self {
+        Self { since_ms: piece.since_ms, piece, again: 0, return_until_ms: 0 }.until_all_is_told()
+    }
+
+    /// With trouble that was noticed then. `breaks`: a connection did, or a call was not answered.
+    fn with(self, trouble: Window, breaks: bool) -> Self {
+        let Window { since_ms, until_ms } = trouble;
+        if since_ms >= self.return_until_ms {
+            return Self::new(trouble);
+        }
+        let steady_ms = since_ms.saturating_sub(self.piece.until_ms);
+        let is_same_piece = Duration::from_millis(steady_ms) < BLIP_RETURN;
+        let (piece, again) = if is_same_piece {
+            let since_ms = self.piece.since_ms.min(since_ms);
+            let again = self.again + u32::from(breaks && steady_ms > 0);
+            (Window { since_ms, until_ms }, again)
+        } else {
+            (trouble, 0)
+        };
+        Self { since_ms: self.since_ms.min(since_ms), piece, again, ..self }.until_all_is_told()
+    }
+
+    fn until_all_is_told(self) -> Self {
+        let time = if self.piece.time() > BLIP { RETURN } else { BLIP_RETURN };
+        let return_until_ms =
+            self.return_until_ms.max(self.piece.until_ms + time.as_millis() as u64);
+        Self { return_until_ms, ..self }
     }
 }
 
@@ -156,7 +181,7 @@ impl Reach {
         drop(waiting);
         self.note_running();
         if self.elapsed_ms().saturating_sub(began_ms) > SLOW.as_millis() as u64 {
-            self.trouble_since(began_ms);
+            self.trouble_since(began_ms, true);
         }
         self.note(result)
     }
@@ -180,7 +205,7 @@ impl Reach {
         let now_ms = self.elapsed_ms();
         let ran_ms = self.ran_ms.swap(now_ms, Relaxed);
         if now_ms.saturating_sub(ran_ms) > STOPPED.as_millis() as u64 {
-            *self.stop.lock() = Some(Window::new(ran_ms, now_ms));
+            *self.stop.lock() = Some(Window { since_ms: ran_ms, until_ms: now_ms });
         }
     }
 
@@ -188,7 +213,7 @@ impl Reach {
         let unreachable = matches!(result, Err(StoreError::Unreachable(_)));
         // Also one that refuses, as a full Redis does, keeps gateways from vouching.
         if result.is_err() {
-            self.trouble();
+            self.trouble(unreachable);
         }
         if unreachable {
             self.down.store(true, Relaxed);
@@ -196,7 +221,7 @@ impl Reach {
         }
         // An answer, of whatever kind.
         if self.down.load(Relaxed) && self.down.swap(false, Relaxed) {
-            self.trouble();
+            self.trouble(true);
             self.recovered.notify_one();
         }
         self.answered_ms.store(self.elapsed_ms(), Relaxed);
@@ -216,7 +241,7 @@ impl Reach {
 
     /// The connection was lost and is back. Everybody is told of that, so the next success is no news.
     pub(super) fn reconnected(&self) {
-        self.trouble();
+        self.trouble(true);
         self.answered_ms.store(self.elapsed_ms(), Relaxed);
         self.down.store(false, Relaxed);
     }
@@ -240,10 +265,10 @@ impl Reach {
     /// How the way to Redis is and was.
     pub(super) fn contact(&self) -> Contact {
         let ago = |ms| Duration::from_millis(self.elapsed_ms().saturating_sub(ms));
-        let trouble = self.trouble.lock().map(|window| Trouble {
-            began: ago(window.since_ms),
-            ended: ago(window.until_ms),
-            return_time: window.return_time(),
+        let trouble = self.trouble.lock().map(|spell| Trouble {
+            began: ago(spell.since_ms),
+            ended: ago(spell.piece.until_ms),
+            return_time: Duration::from_millis(spell.return_until_ms - spell.piece.until_ms),
         });
         Contact {
             answered: ago(self.answered_ms.load(Relaxed)),
@@ -257,9 +282,9 @@ impl Reach {
             return Some(Ailment::Deaf);
         }
         let now_ms = self.elapsed_ms();
-        let is_breaking = |window: &Window| {
-            let steady = Duration::from_millis(now_ms.saturating_sub(window.until_ms));
-            window.again >= BREAKS && window.time() >= BREAKING && steady < STEADY
+        let is_breaking = |spell: &Spell| {
+            let steady = Duration::from_millis(now_ms.saturating_sub(spell.piece.until_ms));
+            spell.again >= BREAKS && spell.piece.time() >= BREAKING && steady < STEADY
         };
         self.trouble.lock().filter(is_breaking).map(|_| Ailment::Breaking)
     }
@@ -277,20 +302,21 @@ impl Reach {
         self.deaf.store(deaf, Relaxed);
     }
 
-    fn trouble(&self) {
-        self.trouble_since(self.answered_ms.load(Relaxed));
+    fn trouble(&self, breaks: bool) {
+        self.trouble_since(self.answered_ms.load(Relaxed), breaks);
     }
 
     /// There was, or is, trouble from then until now, unless it was only this process that was stopped.
-    fn trouble_since(&self, since_ms: u64) {
+    fn trouble_since(&self, since_ms: u64, breaks: bool) {
         let now_ms = self.elapsed_ms();
         let stopped_ms = self.stop.lock().map_or(0, |stop| stop.overlap_ms(since_ms, now_ms));
         if stopped_ms > 0 && now_ms - since_ms - stopped_ms <= SLOW.as_millis() as u64 {
             return;
         }
         let mut trouble = self.trouble.lock();
-        let same = trouble.and_then(|window| window.going_on(since_ms, now_ms));
-        *trouble = Some(same.unwrap_or(Window::new(since_ms, now_ms)));
+        let window = Window { since_ms, until_ms: now_ms };
+        let spell = trouble.map_or(Spell::new(window), |spell| spell.with(window, breaks));
+        *trouble = Some(spell);
     }
 
     fn elapsed_ms(&self) -> u64 {

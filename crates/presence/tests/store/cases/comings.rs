@@ -113,22 +113,6 @@ pub(crate) async fn who_is_back_in_another_way_is_due_when_the_hold_ends(world: 
     assert_about(Some(due_ms), wall_ms() + world.config.grace.as_millis() as u64);
 }
 
-pub(crate) async fn what_is_said_at_the_return_is_shown_at_once(world: World) {
-    let g = world.gateway("g").await;
-    let busy = |name, label| Claim {
-        cause: Cause::Joined,
-        ..set_status(name, label, Show::Busy, "", Duration::ZERO)
-    };
-    for name in ["ana", "bo"] {
-        g.join(name, "ios").await;
-        g.leave(name, Cause::Closed).await;
-    }
-    g.apply(busy("ana", "ios")).await;
-    assert_eq!(g.shown("ana").await.show, Some(Show::Busy));
-    g.apply(busy("bo", "web")).await;
-    assert_eq!(g.shown("bo").await.show, None, "one of bo's devices is not back");
-}
-
 pub(crate) async fn coming_back_elsewhere_within_grace_restores_the_view(world: World) {
     let (g1, g2) = (world.gateway("g1").await, world.gateway("g2").await);
     g1.apply(set_status("ana", "ios", Show::Busy, "call", HOUR)).await;

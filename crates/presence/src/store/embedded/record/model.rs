@@ -73,8 +73,8 @@ impl Model {
         self.held.as_ref().filter(|held| held.until > now).map_or(&self.look, |held| &held.look)
     }
 
-    /// The hold rule. `until` is when the cause lets a loss be shown; `says`: a session said how it wants to be shown.
-    fn change(&mut self, cause: Cause, says: bool, by: &[&str], until: Moment, now: Moment) {
+    /// The hold rule. `until` is when the cause lets a loss be shown.
+    fn change(&mut self, cause: Cause, by: &[&str], until: Moment, now: Moment) {
         let (shown, held) = (self.shown(now).clone(), self.held.take());
         let held = held.filter(|held| held.until > now);
         let before = std::mem::take(&mut self.on);
@@ -106,8 +106,7 @@ impl Model {
             Some(Held { until: owed, look: shown, on })
         } else {
             // Who comes back piece by piece stays held.
-            let is_said = says && new.2 == shown.2;
-            held.filter(|_| cause == Cause::Joined && both_online && !is_said)
+            held.filter(|_| cause == Cause::Joined && both_online)
         };
         self.look = new;
     }
@@ -140,8 +139,7 @@ impl Model {
         };
         let until = now + hold.saturating_sub(claim.age);
         let until = if hold.is_zero() { until } else { until.max(place_kept.unwrap_or(until)) };
-        let says = claim.contribution.as_ref().is_some_and(|claimed| claimed.status.is_some());
-        self.change(claim.cause, says, &[gateway], until, now);
+        self.change(claim.cause, &[gateway], until, now);
     }
 
     fn place_kept(&self) -> Option<Moment> {
@@ -154,7 +152,7 @@ impl Model {
         if let Some(gone) = gone {
             self.parts.retain(|part| part.until > now);
             let until = (gone + GRACE).max(self.place_kept().unwrap_or(gone));
-            self.change(Cause::Expired, false, &[], until, now);
+            self.change(Cause::Expired, &[], until, now);
         }
     }
 }

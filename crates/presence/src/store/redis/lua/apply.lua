@@ -96,7 +96,6 @@ for _, claim in ipairs(claims) do
     cause = cause,
     since_ms = now_ms - (view.state == 'online' and online_ms or silence_ms),
     hold_until = hold_until,
-    says = status_age_ms >= 0,
     awaited = '',
     due_ms = math.max(now_ms + due_in_ms, 0),
   })

@@ -273,12 +273,10 @@ local function take_answer(bucket, record, gateway)
 end
 
 -- Makes `view` the user's view. `change` says why: cause, since_ms, hold_until (0 when the change was deliberate), due_ms,
--- when watchers should see it if all went well, `says`, whether a session that is there said how it wants to be shown, and
--- `awaited`, the gateways that may join a lost user again, or ''.
+-- when watchers should see it if all went well, and `awaited`, the gateways that may join a lost user again, or ''.
 --
 -- The version grows only with what a watcher could tell apart, so that nothing an invisible user does shows.
--- While a loss is held back, a user who comes back piece by piece stays held until it looks as before, or is out of time, or
--- is on all devices again and says how to be shown;
+-- While a loss is held back, a user who comes back piece by piece stays held until it looks as before, or is out of time;
 -- a bye that comes late, after the loss that it explains, ends the hold, or shortens it to its own, and so does any loss on the
 -- one gateway where the user was; and another loss makes it longer: of a session that came and went between two batches.
 -- A hold that waits for gateways ends, whatever they tell, when the last of them has or is dead, and not before.
@@ -305,8 +303,7 @@ local function commit(bucket, user, record, view, change)
       record.before = hold or old
       record.hold_until = is_all and hold_until or math.max(record.hold_until, hold_until)
     elseif answered
-      or not (hold and change.cause == 'joined' and hold.state == 'online' and view.state == 'online')
-      or change.says and view.devices == hold.devices then
+      or not (hold and change.cause == 'joined' and hold.state == 'online' and view.state == 'online') then
       record.before, record.hold_until = nil, 0
     end
     if hold and view.state == hold.state then

@@ -62,6 +62,28 @@ async fn connections_that_break_too_often_are_one_trouble_of_which_clients_are_t
     assert_eq!(reach.ailment(), None);
 }
 
+#[tokio::test(start_paused = true)]
+async fn after_a_longer_trouble_blips_are_soon_over_again() {
+    let reach = Reach::new();
+    break_every(Duration::from_millis(750), &reach).await;
+    break_every(Duration::from_millis(2500), &reach).await;
+    let trouble = reach.contact().trouble.expect("it was a moment ago");
+    assert!(trouble.began < BLIP && trouble.return_time == BLIP_RETURN, "{trouble:?}");
+    assert_eq!(reach.ailment(), None);
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_redis_refuses_again_and_again_is_trouble_and_breaks_no_connection() {
+    let reach = Reach::new();
+    for _ in 0..100 {
+        tokio::time::advance(Duration::from_millis(50)).await;
+        let _ = reach.note::<()>(Err(StoreError::Refused("WRONGTYPE".to_owned())));
+        let _ = reach.note(Ok(()));
+    }
+    assert!(reach.contact().trouble.is_some());
+    assert_eq!(reach.ailment(), None);
+}
+
 /// As when one server of a cluster hangs.
 #[tokio::test(start_paused = true)]
 async fn calls_that_fail_while_others_are_answered_are_one_trouble() {
