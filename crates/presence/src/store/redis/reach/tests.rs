@@ -76,9 +76,10 @@ async fn after_a_longer_trouble_blips_are_soon_over_again() {
 async fn what_redis_refuses_again_and_again_is_trouble_and_breaks_no_connection() {
     let reach = Reach::new();
     for _ in 0..100 {
-        tokio::time::advance(Duration::from_millis(50)).await;
-        let _ = reach.note::<()>(Err(StoreError::Refused("WRONGTYPE".to_owned())));
+        tokio::time::advance(Duration::from_millis(25)).await;
         let _ = reach.note(Ok(()));
+        tokio::time::advance(Duration::from_millis(25)).await;
+        let _ = reach.note::<()>(Err(StoreError::Refused("WRONGTYPE".to_owned())));
     }
     assert!(reach.contact().trouble.is_some());
     assert_eq!(reach.ailment(), None);
