@@ -249,6 +249,7 @@ mod tests {
         let mut measures = Measures::default();
         measures.add(Count::Started, connected);
         measures.add(Count::Connected, connected);
+        measures.add(Count::CameUp, connected);
         measures.time(Timing::Connect, 1_000 * connected);
         SecondOfWorker {
             at_s,
@@ -272,7 +273,7 @@ mod tests {
             urls: Vec::new(),
             workers: 2,
             phases: Vec::new(),
-            planned: 20,
+            planned: 10,
         }
     }
 
