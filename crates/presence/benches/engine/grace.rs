@@ -11,7 +11,7 @@ const USERS: usize = 1_000;
 pub(crate) fn bench(criterion: &mut Criterion) {
     let house = House::new(&Config::default());
     let join_all =
-        || -> Vec<Session> { (0..USERS).map(|number| house.join(user(number))).collect() };
+        || -> Vec<Session> { (0..USERS).map(|number| house.begin(user(number))).collect() };
     let mut sessions = join_all();
     let watcher = house.join(user(USERS));
     house.watch(&watcher, (0..USERS).map(user).collect());

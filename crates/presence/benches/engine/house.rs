@@ -43,11 +43,16 @@ impl House {
         Self { engine, registry, runtime }
     }
 
-    /// A session that is in.
-    pub(crate) fn join(&self, user: UserId) -> Session {
+    /// A session that has yet to be welcomed.
+    pub(crate) fn begin(&self, user: UserId) -> Session {
         let format = Format::MsgPack;
         let joining = Joining { user, device: None, status: None, format, address: None };
-        let session = self.engine.join(joining).expect("each user comes once");
+        self.engine.join(joining).expect("each user comes once")
+    }
+
+    /// A session that is in.
+    pub(crate) fn join(&self, user: UserId) -> Session {
+        let session = self.begin(user);
         let _welcome = self.runtime.block_on(next_frame(&session));
         session
     }
