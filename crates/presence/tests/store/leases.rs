@@ -115,6 +115,36 @@ async fn a_paused_gateway_counts_as_alive_by_its_lease_though_nobody_vouched_for
     assert!(ana.view.is_online(), "its lease lapsed only just now: {ana:?}");
 }
 
+/// Without any trouble that a gateway could notice, as when Redis restarts between two calls.
+#[tokio::test]
+async fn a_bye_just_after_the_store_lost_everything_gives_other_gateways_time() {
+    let server = RedisServer::start();
+    let world = World::on(&server, slow());
+    let (g, stopped) = (world.gateway("g").await, world.gateway("stopped").await);
+    for gateway in [&g, &stopped] {
+        renew(gateway).await;
+        gateway.join("ana", "ios").await;
+    }
+    server.cli(&["FLUSHALL"]);
+    assert!(renew(&g).await.lost);
+    g.join("ana", "ios").await;
+    g.leave("ana", Cause::Bye).await;
+    let held = g.look("ana").await.held.expect("she may be elsewhere");
+    let remaining = held.remaining;
+    assert!(held.before.is_online() && remaining > Duration::from_secs(2), "{remaining:?}");
+    stopped.join("ana", "ios").await;
+    assert!(g.look("ana").await.held.is_none(), "and she is");
+    // Later, a bye is a bye again.
+    g.join("bo", "ios").await;
+    eventually("all had time", PATIENCE, async || {
+        g.join("bo", "ios").await;
+        g.leave("bo", Cause::Bye).await;
+        renew(&g).await;
+        g.look("bo").await.held.is_none().then_some(())
+    })
+    .await;
+}
+
 /// Nobody vouched for the users of the gateway for long, and its lease is so old.
 fn age_by(world: &World, gateway: &Gateway, vouch: Duration, lease: Duration) {
     let keys = keys_of(world.prefix(), &user("ana"));

@@ -8,7 +8,7 @@ use presence::store::{Cause, Event, StoreError};
 use presence_testkit::{RedisServer, eventually};
 
 use crate::world::{
-    Gateway, Kind, PATIENCE, World, join, labels, leave, quick, shared_server, slow, user,
+    Gateway, Kind, PATIENCE, ROUNDING, World, join, labels, leave, quick, shared_server, slow, user,
 };
 
 async fn ana_online(world: &World) -> (Gateway, UserKeys) {
@@ -69,7 +69,7 @@ async fn who_moved_meanwhile_is_gone_when_the_gateway_before_has_told() {
     assert!(held.remaining > world.config.ttl / 2, "{held:?}");
     g.leave("ana", Cause::Closed).await;
     let held = h.look("ana").await.held;
-    assert!(held.is_none_or(|held| held.remaining <= world.config.grace));
+    assert!(held.is_none_or(|held| held.remaining <= world.config.grace + ROUNDING));
 }
 
 /// While the devices differ, she is shown as before for as long as the one before may come back.
@@ -81,7 +81,10 @@ async fn who_moved_to_another_device_is_waited_for_no_longer_either() {
     g.leave("ana", Cause::Closed).await;
     h.leave("ana", Cause::Closed).await;
     let held = h.look("ana").await.held;
-    assert!(held.as_ref().is_none_or(|held| held.remaining <= world.config.grace), "{held:?}");
+    assert!(
+        held.as_ref().is_none_or(|held| held.remaining <= world.config.grace + ROUNDING),
+        "{held:?}"
+    );
 }
 
 #[tokio::test]

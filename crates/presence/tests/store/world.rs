@@ -18,6 +18,9 @@ use tokio::time::timeout;
 /// How long anything that must come may take on a busy machine.
 pub(crate) const PATIENCE: Duration = Duration::from_secs(10);
 
+/// A store may count in whole milliseconds: a hold is longer by so much then, and never shorter.
+pub(crate) const ROUNDING: Duration = Duration::from_millis(2);
+
 /// Shared by all tests that do not hurt others; each has its own prefix.
 static REDIS: LazyLock<RedisServer> = LazyLock::new(RedisServer::start);
 static CLUSTER: LazyLock<RedisServer> = LazyLock::new(RedisServer::start_cluster);

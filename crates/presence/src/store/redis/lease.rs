@@ -66,6 +66,8 @@ struct State {
     missing: HashMap<String, Instant>,
     /// When (ms, by the store's clock) this gateway came.
     came_ms: Option<u64>,
+    /// When (ms, by the store's clock) the store had lost everything since this gateway came, and was first used again.
+    reborn_ms: Option<u64>,
 }
 
 /// When (ms, by the store's clock) a lease was renewed last, and since when it is.
@@ -90,6 +92,9 @@ pub(super) struct Known {
     pub(super) away: Option<(u64, u64)>,
     /// The same, of a time before this gateway came.
     pub(super) away_before: Option<(u64, u64)>,
+    /// When (ms, by the store's clock) it was first used again after it lost everything, lately: who is with others as
+    /// well, it may have yet to be told.
+    pub(super) reborn_ms: Option<u64>,
     /// Since when (µs, by the store's clock) the store remembers.
     pub(super) born_us: u64,
     /// How many gateways have a lease that is not late.
@@ -197,6 +202,9 @@ impl Leases {
         let came_ms = *state.came_ms.get_or_insert(now_ms);
         // Also where our lease is good: it may be this call's first attempt, whose answer was lost, that made it so.
         let is_reborn = born_us != state.known.born_us;
+        if is_reborn && !is_first {
+            state.reborn_ms = Some(born_us / 1000);
+        }
         state.note_missing(born_us, &leases, self.due_after);
         let late: HashMap<String, u64> = leases
             .iter()
@@ -208,7 +216,8 @@ impl Leases {
         let (away_since_ms, back_ms) = away;
         let is_newcomer =
             now_ms.saturating_sub(came_ms) < millis(NEWCOMER_TIME) && away_since_ms < came_ms;
-        let was_away = back_ms > 0 && now_ms.saturating_sub(back_ms) < millis(REMEMBER);
+        let is_recent = |ms: &u64| now_ms.saturating_sub(*ms) < millis(REMEMBER);
+        let was_away = back_ms > 0 && is_recent(&back_ms);
         let away = was_away.then_some((away_since_ms, back_ms));
         state.known = Known {
             living: (leases.len() - late.len()) as u32,
@@ -222,6 +231,7 @@ impl Leases {
             },
             away: away.filter(|_| !is_newcomer),
             away_before: away.filter(|_| is_newcomer),
+            reborn_ms: state.reborn_ms.filter(is_recent),
             born_us,
             clock: Some((now_ms, began)),
         };

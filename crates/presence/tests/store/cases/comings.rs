@@ -1,12 +1,12 @@
 //! One user on one gateway, or on one after the other: comes, leaves, and is back.
 
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use presence::store::{Cause, Claim, Contribution, Standing};
 use presence_protocol::Show;
 
 use super::{HOUR, HOUR_MS, assert_about, wall_ms};
-use crate::world::{World, device, join, labels, leave, set_status};
+use crate::world::{ROUNDING, World, device, join, labels, leave, set_status};
 
 pub(crate) async fn joining_shows_a_user_online_since_the_session_began(world: World) {
     let g = world.gateway("g").await;
@@ -41,14 +41,14 @@ pub(crate) async fn a_closed_socket_is_held_back_for_the_grace(world: World) {
     for (name, cause) in [("ana", Cause::Closed), ("bo", Cause::Silent)] {
         g.join(name, "ios").await;
         let before = g.look(name).await.view;
+        let left = Instant::now();
         g.apply(Claim { age: world.config.grace / 2, ..leave(name, cause) }).await;
         let standing = g.look(name).await;
         assert!(!standing.view.is_online());
         assert_eq!(standing.shown(), &before);
         let remaining = standing.held.expect("it is held back").remaining;
-        // A store may count in whole milliseconds, and then rounds up.
-        assert!(remaining <= world.config.grace / 2 + Duration::from_millis(1), "{remaining:?}");
-        assert!(remaining > world.config.grace / 4, "{remaining:?}");
+        assert!(remaining <= world.config.grace / 2 + ROUNDING, "{remaining:?}");
+        assert!(remaining + left.elapsed() >= world.config.grace / 2, "{remaining:?}");
     }
 }
 

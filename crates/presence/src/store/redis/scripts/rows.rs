@@ -50,8 +50,11 @@ impl<'a> Setup<'a> {
         let then_ms = |ago: Duration| now_ms.saturating_sub(millis(ago));
         let noticed =
             contact.trouble.map(|t| (then_ms(t.began), then_ms(t.ended) + millis(t.return_time)));
-        let told = known.away.map(|(since_ms, back_ms)| (since_ms, back_ms + millis(RETURN)));
-        let (away_since_ms, return_until_ms) = united(noticed, told).unwrap_or_default();
+        let returning = |(since_ms, back_ms)| (since_ms, back_ms + millis(RETURN));
+        let told = known.away.map(returning);
+        let reborn = known.reborn_ms.map(|ms| returning((ms, ms)));
+        let (away_since_ms, return_until_ms) =
+            united(united(noticed, told), reborn).unwrap_or_default();
         Self {
             prefix: &options.prefix,
             gateway: &options.gateway,
@@ -99,8 +102,6 @@ impl<'a> ClaimRow<'a> {
     pub(super) fn new(claim: &'a Claim, options: &RedisOptions) -> Self {
         let hold = claim.cause.hold(options.config.ttl, options.config.grace);
         let hold = hold.map(|hold| hold.saturating_sub(claim.age));
-        // An age is a difference of whole milliseconds, and may be one too many.
-        let rounding = u64::from(!claim.age.is_zero());
         let contribution = claim.contribution.as_ref();
         let status = contribution.and_then(|contribution| contribution.status.as_ref());
         Self {
@@ -113,12 +114,18 @@ impl<'a> ClaimRow<'a> {
             },
             status_age_ms: status.map_or(-1, |status| millis(status.age).cast_signed()),
             cause: claim.cause.as_str(),
-            hold_ms: hold.filter(|hold| !hold.is_zero()).map_or(0, |hold| millis(hold) + rounding),
+            hold_ms: hold.filter(|hold| !hold.is_zero()).map_or(0, whole_hold_ms),
             due_in_ms: claim.due_in_ms(options.config.ttl, options.config.grace),
             silence_ms: millis(claim.silence),
             online_ms: contribution.map_or(0, |contribution| millis(contribution.online_for)),
         }
     }
+}
+
+/// An age is a difference of whole milliseconds and may be one too many, and the store takes the time in whole ones,
+/// which may be one too few: no loss is shown before its time for that.
+fn whole_hold_ms(hold: Duration) -> u64 {
+    millis(hold) + 2
 }
 
 /// `<show> <devices> <text>`; `.` stands for nothing, and the text, which may hold blanks, ends the line.
