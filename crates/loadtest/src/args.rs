@@ -15,6 +15,9 @@ use crate::scenario::{Notation, Pace, Time};
 use crate::sim::args::SimArgs;
 use crate::verify::args::VerifyArgs;
 
+const PEOPLE: &str = r#"Who the users are: a line of JSON for each, such as
+{"user": "ana", "token": "eyJ…", "contacts": ["bo"]}, of which only the user is needed"#;
+
 /// Load tester for the presence gateway.
 #[derive(Debug, Parser)]
 #[command(name = "presence-loadtest", version)]
@@ -45,7 +48,7 @@ pub(crate) struct RunArgs {
     /// A TOML file that says what to do; the usual ramp and hold without one.
     #[arg(value_name = "SCENARIO.toml")]
     pub(crate) scenario: Option<PathBuf>,
-    /// A gateway's socket, as ws://host:port/ws; several share the connections.
+    /// A gateway's socket, as ws://host:port/ws or wss://host:port/ws; several share the connections.
     #[arg(long = "url", value_name = "URL", default_value = "ws://127.0.0.1:8080/ws")]
     pub(crate) urls: Vec<Uri>,
     /// How many users to connect [default: 1000].
@@ -70,6 +73,8 @@ pub(crate) struct RunArgs {
     /// The start of every user id; the n-th user is PREFIX-n [default: load].
     #[arg(long, value_name = "PREFIX")]
     pub(crate) users: Option<String>,
+    #[arg(long, value_name = "FILE", help = PEOPLE, conflicts_with_all = ["users", "connections"])]
+    pub(crate) people: Option<PathBuf>,
     /// What the random choices follow from: the same seed makes the same run [default: 1].
     #[arg(long)]
     pub(crate) seed: Option<u64>,
@@ -80,6 +85,10 @@ pub(crate) struct RunArgs {
     /// Sign in with HS256 tokens of this secret, not with plain user names.
     #[arg(long, env = "PRESENCE_JWT_SECRET", hide_env_values = true)]
     pub(crate) jwt_secret: Option<String>,
+    /// Whose certificates to trust at wss:// and https:// (PEM); those that this machine trusts
+    /// unless given.
+    #[arg(long, value_name = "FILE")]
+    pub(crate) tls_ca_file: Option<PathBuf>,
     /// How long a connection may take, from TCP to the welcome.
     #[arg(long, default_value = "10s", value_parser = humantime::parse_duration)]
     pub(crate) connect_timeout: Duration,

@@ -24,6 +24,11 @@ pub(crate) enum Model {
     PowerLaw { mean: f64, max: u32, exponent: f64 },
     /// Everybody watches so many of those who connect last: when they come, everybody is told.
     Popular { count: u32 },
+    /// Everybody watches those whom the file of users names, at most so many.
+    Listed {
+        #[serde(default)]
+        max: u32,
+    },
 }
 
 impl Model {
@@ -32,7 +37,7 @@ impl Model {
         match *self {
             Self::None => 0,
             Self::Fixed { count } | Self::Popular { count } => count,
-            Self::PowerLaw { max, .. } => max,
+            Self::PowerLaw { max, .. } | Self::Listed { max } => max,
         }
     }
 }
@@ -50,6 +55,8 @@ enum Choice {
     Random(RandomContacts),
     PowerLaw(PowerLaw),
     Last(u32),
+    /// Of the users from this one on.
+    Listed(u32, Vec<Vec<u32>>),
 }
 
 impl Contacts {
@@ -57,7 +64,7 @@ impl Contacts {
     pub(crate) fn new(model: &Model, world: Range<u32>, seed: u64) -> Self {
         let users = world.len() as u32;
         let choice = match *model {
-            Model::None => Choice::Nobody,
+            Model::None | Model::Listed { .. } => Choice::Nobody,
             Model::Fixed { count } => {
                 Choice::Random(RandomContacts::new(users, count.min(users - 1), seed))
             }
@@ -69,11 +76,20 @@ impl Contacts {
         Self { world, choice }
     }
 
+    /// Those that are named, of users from `first` on; only others of the world are watched.
+    pub(crate) fn listed(world: Range<u32>, first: u32, lists: Vec<Vec<u32>>) -> Self {
+        Self { world, choice: Choice::Listed(first, lists) }
+    }
+
     /// Whom this user watches: distinct others of its world, sorted.
     pub(crate) fn of(&self, user: u32) -> Vec<u32> {
+        if let Choice::Listed(first, lists) = &self.choice {
+            let listed = lists[(user - first) as usize].iter().copied();
+            return listed.filter(|other| self.world.contains(other)).collect();
+        }
         let place = user - self.world.start;
         let mut watched = match &self.choice {
-            Choice::Nobody => Vec::new(),
+            Choice::Nobody | Choice::Listed(..) => Vec::new(),
             Choice::Random(contacts) => contacts.watched_by(place),
             Choice::PowerLaw(contacts) => contacts.watched_by(place),
             Choice::Last(count) => self.last(*count).filter(|other| *other != place).collect(),

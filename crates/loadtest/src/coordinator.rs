@@ -24,6 +24,7 @@ use crate::observe::Observer;
 use crate::plan::Plan;
 use crate::report::{Ending, PhaseSpan, Report};
 use crate::stop::stop_requested;
+use crate::tls::{self, Tls};
 use crate::wire::{News, Order};
 
 /// Enough for every worker to hear of it before.
@@ -45,7 +46,7 @@ pub(crate) fn run(plan: &Plan, on_begin: impl FnOnce(std::time::Instant)) -> Res
     runtime.block_on(coordinate(plan, on_begin))
 }
 
-/// Fails when nobody listens where workers of this host are sent: all connections would be begun, and fail, before that
+/// Fails when nobody listens where workers of this host are sent, or is not trusted: all connections would be begun, and fail, before that
 /// was told.
 async fn knock(plan: &Plan) -> Result<()> {
     if plan.workers == 0 {
@@ -53,11 +54,18 @@ async fn knock(plan: &Plan) -> Result<()> {
     }
     for (url, address) in plan.urls.iter().zip(&plan.addresses) {
         let reached = timeout(plan.connect_timeout, TcpStream::connect(address)).await;
-        reached.unwrap_or_else(|late| Err(late.into())).with_context(|| {
+        let stream = reached.unwrap_or_else(|late| Err(late.into())).with_context(|| {
             format!(
                 "--url {url}: nobody answers at {address}; start the gateway, or say where it is"
             )
         })?;
+        if let Some(name) = tls::server_name(&url.parse()?)? {
+            let tls = Tls::new(plan.authorities.as_deref())?;
+            let greeted = timeout(plan.connect_timeout, tls.greet(name, stream)).await;
+            greeted.unwrap_or_else(|late| Err(late.into())).with_context(|| {
+                format!("--url {url}: no TLS; --tls-ca-file says whose certificates to trust")
+            })?;
+        }
     }
     Ok(())
 }
@@ -74,7 +82,7 @@ async fn coordinate(plan: &Plan, on_begin: impl FnOnce(std::time::Instant)) -> R
     };
     let epoch_unix = SystemTime::now().duration_since(UNIX_EPOCH)? + UNTIL_BEGIN;
     let began = Instant::now() + UNTIL_BEGIN;
-    let observer = Observer::start(&plan.targets, began.into_std())?;
+    let observer = Observer::start(&plan.targets, plan.authorities.as_deref(), began.into_std())?;
     on_begin(began.into_std());
     crew.tell_all(&Order::Begin { epoch_unix_us: micros(epoch_unix) }).await;
     let mut run = Run {

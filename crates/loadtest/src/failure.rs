@@ -4,6 +4,7 @@ use std::io;
 
 use presence_protocol::CloseReason;
 use thiserror::Error;
+use tokio_rustls::rustls;
 use tokio_tungstenite::tungstenite::Error as WsError;
 use tokio_tungstenite::tungstenite::http::StatusCode;
 
@@ -16,6 +17,8 @@ pub(crate) enum Failure {
     NoPort,
     #[error("TCP: {0}")]
     Tcp(io::ErrorKind),
+    #[error("TLS: {0}")]
+    Tls(String),
     #[error("the upgrade was answered by HTTP {0}")]
     Upgrade(StatusCode),
     #[error("no welcome in time")]
@@ -42,7 +45,11 @@ impl Failure {
 
 impl From<io::Error> for Failure {
     fn from(error: io::Error) -> Self {
-        if is_taken(&error) { Self::NoPort } else { Self::Tcp(error.kind()) }
+        if is_taken(&error) {
+            return Self::NoPort;
+        }
+        let tls = error.get_ref().and_then(|error| error.downcast_ref::<rustls::Error>());
+        tls.map_or_else(|| Self::Tcp(error.kind()), |error| Self::Tls(error.to_string()))
     }
 }
 

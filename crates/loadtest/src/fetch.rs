@@ -6,6 +6,9 @@ use std::time::Duration;
 
 use anyhow::{Context, Result, bail};
 use http::Uri;
+use tokio_rustls::rustls::StreamOwned;
+
+use crate::tls::{self, Tls};
 
 /// A server that is busy with the load answers late; one that is gone never does.
 const LIMIT: Duration = Duration::from_secs(5);
@@ -35,7 +38,16 @@ pub(crate) fn connect(url: &Uri, port_by_default: u16) -> Result<TcpStream> {
 
 /// The body that a GET with these headers is answered with; any status but 200 is an error.
 pub(crate) fn get(url: &Uri, headers: &[(&str, &str)]) -> Result<String> {
-    let mut stream = connect(url, 80)?;
+    ask(connect(url, 80)?, url, headers)
+}
+
+/// The same over TLS.
+pub(crate) fn get_encrypted(url: &Uri, tls: &Tls) -> Result<String> {
+    let name = tls::server_name(url)?.context("the URL asks for no TLS")?;
+    ask(StreamOwned::new(tls.begin(name)?, connect(url, 443)?), url, &[])
+}
+
+fn ask(mut stream: impl Read + Write, url: &Uri, headers: &[(&str, &str)]) -> Result<String> {
     let host = url.authority().map_or("", |authority| authority.as_str());
     let path = url.path_and_query().map_or("/", |path| path.as_str());
     let more = headers.iter().map(|(name, value)| format!("{name}: {value}\r\n"));

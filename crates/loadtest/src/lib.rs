@@ -28,6 +28,8 @@ mod ledger;
 mod sources;
 mod token;
 
+mod people;
+
 mod measures;
 mod report;
 mod reported;
@@ -36,6 +38,7 @@ mod stop;
 mod fetch;
 mod observe;
 mod process;
+mod tls;
 
 mod local;
 

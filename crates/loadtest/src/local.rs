@@ -15,7 +15,7 @@ use std::sync::Arc;
 use std::thread;
 use std::time::{Duration, Instant};
 
-use anyhow::{Result, bail};
+use anyhow::{Result, bail, ensure};
 use parking_lot::Mutex;
 use presence_testkit::Scratch;
 
@@ -25,6 +25,7 @@ use crate::local::deployment::{Deployment, Logs};
 use crate::local::machine::Machine;
 use crate::local::plan::Plan;
 use crate::observe::Targets;
+use crate::people::People;
 use crate::report::written;
 use crate::reported::Files;
 
@@ -32,6 +33,13 @@ use crate::reported::Files;
 pub(crate) fn local(args: &LocalArgs) -> Result<ExitCode> {
     let scenario = crate::plan::scenario(&args.run(Vec::new(), Targets::default()))?;
     scenario.check()?;
+    if let Some(path) = &scenario.people {
+        ensure!(
+            !People::read(path, 0..u32::MAX)?.have_tokens(),
+            "{}: leave the tokens out, the gateways that are started here take plain user names",
+            path.display()
+        );
+    }
     let machine = Machine::read()?;
     let plan = Plan::of(args, &scenario, machine.open_files_max);
     check(&plan, &machine)?;

@@ -31,7 +31,8 @@ pub(crate) struct Targets {
     /// A gateway's process on this machine, to report its memory and CPU time; may be repeated.
     #[arg(long = "pid", value_name = "PID")]
     pub(crate) pids: Vec<u32>,
-    /// A gateway's metrics, as http://host:port/metrics, to report what it counts; may be repeated.
+    /// A gateway's metrics, as http://host:port/metrics or https://, to report what it counts; may be
+    /// repeated.
     #[arg(long, value_name = "URL")]
     pub(crate) metrics: Vec<Uri>,
     /// The Redis of the gateways, as redis://host:port, to report its memory, CPU time and
@@ -50,11 +51,15 @@ pub(crate) struct Observer {
 
 impl Observer {
     /// Takes a first look, which is what the run's growth is counted from. `epoch` is when the run
-    /// begins.
-    pub(crate) fn start(targets: &Targets, epoch: Instant) -> Result<Self> {
+    /// begins; `authorities` are those whose certificates are trusted (PEM), if not this machine's.
+    pub(crate) fn start(
+        targets: &Targets,
+        authorities: Option<&str>,
+        epoch: Instant,
+    ) -> Result<Self> {
         let (tell, notices) = channel();
         let processes = Processes::new(&targets.pids).context("--pid")?;
-        let pages = Pages::new(&targets.metrics).context("--metrics")?;
+        let pages = Pages::new(&targets.metrics, authorities).context("--metrics")?;
         let redis = RedisServers::new(&targets.redis).context("--redis")?;
         Ok(Self {
             processes: Watch::start(processes, epoch, tell.clone())?,
@@ -198,7 +203,7 @@ mod tests {
     fn a_process_that_goes_away_is_told_and_not_fatal() {
         let (mut one, mut other) = (idle(), idle());
         let targets = Targets { pids: vec![one.id(), other.id()], ..Targets::default() };
-        let observer = Observer::start(&targets, Instant::now()).unwrap();
+        let observer = Observer::start(&targets, None, Instant::now()).unwrap();
         one.kill().unwrap();
         one.wait().unwrap();
         let mut notices = observer.notices.iter();
@@ -217,7 +222,7 @@ mod tests {
         let server = RedisServer::start();
         let url = server.url().parse().unwrap();
         let targets = Targets { redis: vec![url], ..Targets::default() };
-        let observer = Observer::start(&targets, Instant::now()).unwrap();
+        let observer = Observer::start(&targets, None, Instant::now()).unwrap();
         (0..10).for_each(|_| drop(server.cli(&["PING"])));
         let servers = observer.finish(&[]);
         assert_eq!(servers[0].kind, "redis");
@@ -234,15 +239,12 @@ mod tests {
                 Targets { metrics: url("http://127.0.0.1:1/metrics"), ..Targets::default() },
                 "--metrics",
             ),
-            (
-                Targets { metrics: url("https://127.0.0.1/metrics"), ..Targets::default() },
-                "http://",
-            ),
+            (Targets { metrics: url("ftp://127.0.0.1/metrics"), ..Targets::default() }, "https://"),
             (Targets { redis: url("redis://127.0.0.1:1"), ..Targets::default() }, "--redis"),
             (Targets { redis: url("rediss://127.0.0.1"), ..Targets::default() }, "redis://"),
         ];
         for (targets, named) in table {
-            let refusal = Observer::start(&targets, Instant::now()).err().unwrap();
+            let refusal = Observer::start(&targets, None, Instant::now()).err().unwrap();
             assert!(format!("{refusal:#}").contains(named), "{refusal:#}");
         }
     }

@@ -2,6 +2,7 @@
 //! machine that can carry it. Checked before anything is opened.
 
 use std::net::SocketAddr;
+use std::path::{Path, absolute};
 use std::time::Duration;
 
 use anyhow::{Context, Result, bail, ensure};
@@ -10,8 +11,10 @@ use http::Uri;
 use crate::args::RunArgs;
 use crate::limits::Limits;
 use crate::observe::Targets;
+use crate::people::People;
 use crate::scenario::{Heartbeat, Model, Phase, Scenario, Time};
 use crate::sources::CONNECTIONS_PER_ADDRESS;
+use crate::tls;
 use crate::wire::Origin;
 use crate::worker::resolve;
 
@@ -27,6 +30,8 @@ pub(crate) struct Plan {
     pub(crate) addresses: Vec<SocketAddr>,
     pub(crate) origin: Origin,
     pub(crate) jwt_secret: Option<String>,
+    /// Whose certificates are trusted (PEM); those that each host trusts when none are named.
+    pub(crate) authorities: Option<String>,
     pub(crate) connect_timeout: Duration,
     /// Processes of this host.
     pub(crate) workers: u32,
@@ -44,6 +49,7 @@ impl Plan {
         scenario.check()?;
         ensure!(!args.connect_timeout.is_zero(), "--connect-timeout: more than nothing");
         let targets = args.urls.iter().map(target).collect::<Result<Vec<_>>>()?;
+        let authorities = args.tls_ca_file.as_deref().map(tls::read_authorities).transpose()?;
         let limits = Limits::of_this_process()?;
         let remote_workers = args.remote_workers.unwrap_or(0);
         let workers = args.workers.unwrap_or_else(|| match remote_workers {
@@ -72,6 +78,7 @@ impl Plan {
             addresses: targets,
             origin,
             jwt_secret: args.jwt_secret.clone(),
+            authorities,
             connect_timeout: args.connect_timeout,
             workers,
             remote_workers,
@@ -87,6 +94,9 @@ pub(crate) fn scenario(args: &RunArgs) -> Result<Scenario> {
         Some(path) => Scenario::read(path)?,
         None => usual(),
     };
+    if let Some(people) = &args.people {
+        (scenario.people, scenario.users) = (Some(people.clone()), 0);
+    }
     if let Some(users) = args.connections {
         scenario.users = users;
     }
@@ -112,7 +122,27 @@ pub(crate) fn scenario(args: &RunArgs) -> Result<Scenario> {
             _ => {}
         }
     }
+    if let Some(path) = scenario.people.take() {
+        take_people(&mut scenario, &path, args.watch)?;
+    }
     Ok(scenario)
+}
+
+/// Who the users are, and whom they watch if that is said.
+fn take_people(scenario: &mut Scenario, path: &Path, watch: Option<u32>) -> Result<()> {
+    let people = People::read(path, 0..u32::MAX)?;
+    let (file, count) = (path.display(), people.count());
+    ensure!(
+        [0, count].contains(&scenario.users),
+        "users (--connections): {file} says who they are, and there are {count}: leave it out"
+    );
+    (scenario.users, scenario.people) = (count, Some(absolute(path)?));
+    let max = people.contacts_max();
+    ensure!(max == 0 || watch.is_none(), "--watch: {file} says whom they watch: leave it out");
+    if max > 0 {
+        scenario.contacts = Model::Listed { max };
+    }
+    Ok(())
 }
 
 fn usual() -> Scenario {
@@ -125,6 +155,7 @@ fn usual() -> Scenario {
         format: crate::scenario::Notation::Msgpack,
         heartbeat: Heartbeat::default(),
         contacts: Model::Fixed { count: 20 },
+        people: None,
         reconnect: None,
         phases: vec![
             Phase::Ramp { rate: "500/s".parse().expect("it is a rate") },
@@ -186,7 +217,9 @@ mod tests {
     #[test]
     fn what_cannot_be_done_is_refused_with_the_argument_named() {
         let table = [
-            ("--url wss://example.org/ws", "--url"),
+            ("--url http://127.0.0.1:8080/ws", "ws:// or wss://"),
+            ("--tls-ca-file /nowhere.pem", "--tls-ca-file /nowhere.pem"),
+            ("--tls-ca-file /dev/null", "no certificate"),
             ("--connections 20 --watch 20", "(--watch): 20 are too many"),
             ("--connections 20", "use 19 or fewer"),
             ("--connections 10000 --watch 9000", "(--watch): 9000 are too many"),

@@ -7,11 +7,14 @@ mod file;
 mod timeline;
 mod values;
 
+use std::path::PathBuf;
+
 use clap::ValueEnum;
 use presence_protocol::Format;
 use serde::{Deserialize, Serialize};
 
 pub(crate) use crate::contacts::Model;
+pub(crate) use crate::scenario::check::WATCH_MESSAGE_LEN_MAX;
 pub(crate) use crate::scenario::timeline::Span;
 pub(crate) use crate::scenario::values::{Gap, Pace, Rate, Time};
 
@@ -22,7 +25,12 @@ pub(crate) struct Scenario {
     /// The file's stem, unless it says another.
     #[serde(default)]
     pub(crate) name: String,
+    /// How many; as many as there are lines, where `people` names them.
+    #[serde(default)]
     pub(crate) users: u32,
+    /// A file that says who the users are; see [`crate::people`].
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(crate) people: Option<PathBuf>,
     /// Connections of each user.
     #[serde(default = "one")]
     pub(crate) devices: u32,
@@ -118,7 +126,7 @@ impl Scenario {
         moments.collect()
     }
 
-    /// The n-th user's id.
+    /// The n-th user's id, where no file names them.
     pub(crate) fn user_name(&self, user: u32) -> String {
         format!("{}-{user}", self.user_prefix)
     }

@@ -47,6 +47,8 @@ pub(crate) struct Assignment {
     pub(crate) urls: Vec<String>,
     pub(crate) origin: Origin,
     pub(crate) jwt_secret: Option<String>,
+    /// Whose certificates are trusted (PEM); those that the host trusts when none are named.
+    pub(crate) authorities: Option<String>,
     pub(crate) connect_timeout_us: u64,
 }
 

@@ -5,7 +5,7 @@
 //! thread reads the coordinator's orders; when the coordinator is gone, the worker is as well.
 //!
 //! Read in this order: `world` (what it knows), `connection` (what it keeps for each), `moments`
-//! and `beats` (what is due when), `reactor` (the loop), `opening`, `outbox`, `inbox`, `deeds`,
+//! and `beats` (what is due when), `reactor` (the loop), `socket`, `opening`, `outbox`, `inbox`, `deeds`,
 //! `standing` (what is true of its users), `judge` (what states are worth beside that). What is
 //! pure: `moments`, `beats`, `frames`, `views`, `judge`.
 
@@ -22,6 +22,7 @@ pub(crate) mod frames;
 mod inbox;
 mod opening;
 mod outbox;
+mod socket;
 
 mod judge;
 mod standing;

@@ -7,6 +7,10 @@ mod gateway;
 mod liar;
 #[path = "run/lies.rs"]
 mod lies;
+#[path = "run/people.rs"]
+mod people;
+#[path = "run/tls.rs"]
+mod tls;
 #[path = "workspace/gateway.rs"]
 mod workspace;
 

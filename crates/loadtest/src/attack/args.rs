@@ -115,6 +115,11 @@ impl Kind {
 impl Force {
     /// The address to attack: of this machine, unless it is said otherwise.
     pub(crate) fn target(&self) -> Result<SocketAddr> {
+        ensure!(
+            self.url.scheme_str() == Some("ws"),
+            "--url {}: attackers speak no TLS: a gateway at ws:// is needed",
+            self.url
+        );
         let target = resolve(&self.url).with_context(|| format!("--url {}", self.url))?;
         ensure!(
             target.ip().is_loopback() || self.remote,

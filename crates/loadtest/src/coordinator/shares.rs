@@ -9,6 +9,7 @@ use tempfile::NamedTempFile;
 use crate::coordinator::crew::Candidate;
 use crate::measures::micros;
 use crate::plan::Plan;
+use crate::scenario::Model;
 use crate::wire::{Assignment, LedgerPlace};
 
 /// Which users are whose.
@@ -56,8 +57,10 @@ impl Shares {
         } else {
             (users.clone(), LedgerPlace::Own)
         };
+        // Of a list, those of other hosts are left out.
+        let is_listed = matches!(plan.scenario.contacts, Model::Listed { .. });
         ensure!(
-            world.len() > plan.scenario.contacts.watched_max() as usize,
+            is_listed || world.len() > plan.scenario.contacts.watched_max() as usize,
             "contacts: users of worker {} can watch at most the {} others of its host",
             worker + 1,
             world.len().saturating_sub(1)
@@ -72,6 +75,7 @@ impl Shares {
             urls: plan.urls.clone(),
             origin: plan.origin,
             jwt_secret: plan.jwt_secret.clone(),
+            authorities: plan.authorities.clone(),
             connect_timeout_us: micros(plan.connect_timeout),
         })
     }

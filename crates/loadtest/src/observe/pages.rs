@@ -3,12 +3,13 @@
 use std::collections::BTreeMap;
 use std::time::{Duration, Instant};
 
-use anyhow::{Context, Result, ensure};
+use anyhow::{Context, Result, bail};
 use http::Uri;
 
 use super::series::Growing;
 use super::{Answers, Source};
 use crate::fetch;
+use crate::tls::Tls;
 
 /// What the names begin with, which says nothing here.
 const PREFIX: &str = "presence_";
@@ -27,16 +28,21 @@ struct Page {
 /// The pages of all.
 pub(super) struct Pages {
     pages: Vec<Page>,
+    tls: Option<Tls>,
 }
 
 impl Pages {
-    pub(super) fn new(urls: &[Uri]) -> Result<Self> {
+    /// `authorities`: whose certificates are trusted (PEM), if not those that this machine trusts.
+    pub(super) fn new(urls: &[Uri], authorities: Option<&str>) -> Result<Self> {
+        let is_encrypted = urls.iter().any(|url| url.scheme_str() == Some("https"));
+        let tls = is_encrypted.then(|| Tls::new(authorities)).transpose()?;
         let page = |url: &Uri| {
-            let text = read(url).with_context(|| url.to_string())?;
+            let text = read(url, tls.as_ref()).with_context(|| url.to_string())?;
             let counters = counters(&text).map(|(name, now)| (name, Growing::from(now))).collect();
             Ok(Page { url: url.clone(), counters, answers: Answers::default() })
         };
-        Ok(Self { pages: urls.iter().map(page).collect::<Result<_>>()? })
+        let pages = urls.iter().map(page).collect::<Result<_>>()?;
+        Ok(Self { pages, tls })
     }
 
     pub(super) fn count(&self) -> usize {
@@ -67,7 +73,7 @@ impl Source for Pages {
             if begun.elapsed() > Self::EVERY {
                 break;
             }
-            let text = read(&page.url);
+            let text = read(&page.url, self.tls.as_ref());
             let Some(text) = page.answers.note(&page.url.to_string(), text, &mut notices) else {
                 continue;
             };
@@ -79,9 +85,12 @@ impl Source for Pages {
     }
 }
 
-fn read(url: &Uri) -> Result<String> {
-    ensure!(url.scheme_str() == Some("http"), "only http:// is spoken here");
-    fetch::get(url, &[])
+fn read(url: &Uri, tls: Option<&Tls>) -> Result<String> {
+    match (url.scheme_str(), tls) {
+        (Some("http"), _) => fetch::get(url, &[]),
+        (Some("https"), Some(tls)) => fetch::get_encrypted(url, tls),
+        _ => bail!("metrics are at http:// or https://, as in http://127.0.0.1:8080/metrics"),
+    }
 }
 
 /// The counters of a page, by their name and labels.
@@ -143,7 +152,7 @@ presence_lateness_seconds_bucket{le=\"0.005\",cause=\"bye\"} 3
                 write!(stream, "HTTP/1.0 200 OK\r\n\r\n{page}").unwrap();
             }
         });
-        let mut pages = Pages::new(&[url.clone(), url]).unwrap();
+        let mut pages = Pages::new(&[url.clone(), url], None).unwrap();
         assert!(pages.look(0.0).is_empty());
         server.join().unwrap();
         assert_eq!(pages.figures(), [("accepted_total".to_owned(), 5.0)].into());

@@ -13,6 +13,7 @@ use http::Uri;
 use super::series::{Growing, Series};
 use super::{Answers, Source};
 use crate::fetch;
+use crate::report::names;
 use info::Info;
 
 const PORT: u16 = 6379;
@@ -22,7 +23,7 @@ const ANSWER_LEN_MAX: usize = 1 << 20;
 
 /// What only grows, with its name in reports.
 const GROWING: [(&str, &str); 6] = [
-    ("total_commands_processed", "commands"),
+    ("total_commands_processed", names::COMMANDS),
     ("total_connections_received", "connections received"),
     ("total_net_input_bytes", "bytes in"),
     ("total_net_output_bytes", "bytes out"),

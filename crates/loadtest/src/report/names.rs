@@ -40,6 +40,8 @@ pub(crate) const OFFLINE: [&str; 3] =
 pub(crate) const GATEWAYS: &str = "gateways";
 /// The other kind.
 pub(crate) const REDIS: &str = "redis";
+/// What Redis did, among its figures.
+pub(crate) const COMMANDS: &str = "commands";
 
 /// A name as people read it.
 pub(crate) fn spoken(name: &str) -> String {

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::fmt::{self, Write as _};
 
-use super::names::GATEWAYS;
+use super::names::{COMMANDS, GATEWAYS};
 use super::written::counted;
 use super::{CONNECTING, Distribution, Ending, Footprint, OPEN, PLANNED, Report};
 use crate::measures::Count;
@@ -19,6 +19,9 @@ impl Report {
         write_kinds(text, "errors", &self.errors)?;
         write_kinds(text, "close codes", &self.closes)?;
         writeln!(text)?;
+        let bytes = |count: Count| mib(self.count(count.name()));
+        let (read, sent) = (bytes(Count::BytesIn), bytes(Count::BytesOut));
+        writeln!(text, "{:<14}{read:.1} MiB read, {sent:.1} MiB sent", "traffic")?;
         write_footprint(text, &counted(self.workers.into(), "worker"), &self.tester)?;
         for server in &self.servers {
             let whose = match server.kind.as_str() {
@@ -26,6 +29,9 @@ impl Report {
                 other => format!("{} {other}", server.processes),
             };
             write_footprint(text, &whose, &server.footprint)?;
+            if let Some(commands) = server.figures.get(COMMANDS) {
+                writeln!(text, "{:<14}{commands:.0} commands", "")?;
+            }
         }
         Ok(())
     }
@@ -171,8 +177,11 @@ pub(crate) fn write_kinds(
     Ok(())
 }
 
+fn mib(bytes: u64) -> f64 {
+    bytes as f64 / 1024.0 / 1024.0
+}
+
 fn write_footprint(text: &mut String, whose: &str, footprint: &Footprint) -> fmt::Result {
-    let mib = |bytes: u64| bytes as f64 / 1024.0 / 1024.0;
     write!(
         text,
         "{whose:<14}{:.1} MiB before, {:.1} MiB at the peak",

@@ -8,7 +8,7 @@ use presence_protocol::USER_ID_LEN_MAX;
 use crate::scenario::{Model, Phase, Scenario, Time};
 
 /// The gateway's limit is 64 KiB; a watch list goes out in one message.
-const WATCH_MESSAGE_LEN_MAX: usize = 60_000;
+pub(crate) const WATCH_MESSAGE_LEN_MAX: usize = 60_000;
 
 const INTERVAL_MIN: Duration = Duration::from_millis(100);
 
@@ -21,7 +21,7 @@ const DEVICES_MAX: u32 = 100;
 impl Scenario {
     /// Refuses what cannot be done by anybody.
     pub(crate) fn check(&self) -> Result<()> {
-        ensure!(self.users > 0, "users: at least 1");
+        ensure!(self.users > 0, "users: at least 1, or a file of them: people (--people)");
         let devices = self.devices;
         ensure!((1..=DEVICES_MAX).contains(&devices), "devices: 1 to {DEVICES_MAX}");
         let connections = self.connections();
@@ -57,6 +57,14 @@ impl Scenario {
                     "contacts.mean: above 0 and below max, which is {max}, not {mean}"
                 );
                 "contacts.max"
+            }
+            Model::Listed { .. } => {
+                ensure!(
+                    self.people.is_some(),
+                    "contacts.model: listed is for those of a file of users: people (--people)"
+                );
+                // Where the file was read, each list was checked.
+                return Ok(());
             }
             _ => "contacts.count (--watch)",
         };
@@ -140,6 +148,7 @@ mod tests {
             format: Notation::Msgpack,
             heartbeat: Heartbeat::default(),
             contacts: Model::Fixed { count: 20 },
+            people: None,
             reconnect: None,
             phases: vec![
                 Phase::Ramp { rate: "10/s".parse().unwrap() },

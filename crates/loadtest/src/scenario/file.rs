@@ -17,6 +17,9 @@ impl Scenario {
             let stem = path.file_stem().unwrap_or_default();
             scenario.name = stem.to_string_lossy().into_owned();
         }
+        if let (Some(people), Some(folder)) = (&mut scenario.people, path.parent()) {
+            *people = folder.join(&*people);
+        }
         Ok(scenario)
     }
 

@@ -3,9 +3,8 @@
 //!
 //! What it has in buffers exists only while a frame or a write is not whole.
 
-use mio::net::TcpStream;
-
 use crate::ledger::Truth;
+use crate::worker::socket::Socket;
 use crate::worker::views::Views;
 
 /// How far a connection has come.
@@ -29,7 +28,7 @@ pub(super) enum Stage {
 }
 
 pub(super) struct Connection {
-    pub(super) socket: Option<TcpStream>,
+    pub(super) socket: Option<Socket>,
     pub(super) stage: Stage,
     /// Bytes that wait for more of the same frame, or for a socket that takes them.
     pub(super) partial: Option<Box<Partial>>,
@@ -97,6 +96,7 @@ impl Connection {
     /// Whether bytes wait for the socket to take them.
     pub(super) fn is_stuck(&self) -> bool {
         self.partial.as_ref().is_some_and(|partial| !partial.outgoing.is_empty())
+            || self.socket.as_ref().is_some_and(Socket::is_full)
     }
 
     /// Lets go of the socket and of what belonged to it.
@@ -128,7 +128,7 @@ mod tests {
         assert!(connection.partial.is_none());
         let beat = crate::worker::beats::BYTES_EACH;
         let bytes = size_of::<Connection>() + connection.views.heap_len() + beat;
-        assert!(size_of::<Connection>() <= 112, "{}", size_of::<Connection>());
+        assert!(size_of::<Connection>() <= 120, "{}", size_of::<Connection>());
         assert!(bytes < BYTES_MAX / 3, "{bytes}");
     }
 }

@@ -92,7 +92,7 @@ impl Worker {
         connection.stage = Stage::Silent;
         connection.partial = None;
         // One that still gets events is only woken for nothing.
-        let _ = connection.socket.as_mut().map(|socket| registry.deregister(socket));
+        let _ = connection.socket.as_mut().map(|socket| registry.deregister(socket.tcp()));
         let at = connection.alive_us;
         self.note(index, Truth::Silent { at });
         self.count(Count::FellSilent);

@@ -41,7 +41,7 @@ impl Worker {
                 partial.incoming.clear();
             }
             let Some(socket) = &mut connection.socket else { return Ok(()) };
-            let room = inbox.len() - filled;
+            let (room, is_encrypted) = (inbox.len() - filled, socket.is_encrypted());
             let more = match socket.read(&mut inbox[filled..]) {
                 Ok(0) => return Err(Failure::Ended),
                 Ok(more) => more,
@@ -53,8 +53,8 @@ impl Worker {
             self.measures.add(Count::BytesIn, more as u64);
             let taken = self.take_in(index, &inbox[..filled], now_us)?;
             self.keep(index, &inbox[taken..filled]);
-            // Nothing more was there: when something comes, it is told.
-            if more < room {
+            // Nothing more was there: when something comes, it is told. What is encrypted comes record by record.
+            if more == 0 || more < room && !is_encrypted {
                 return Ok(());
             }
         }
@@ -221,7 +221,7 @@ impl Worker {
 
     /// Takes a state into the view of a connection; none for somebody else's user.
     fn see(&mut self, index: u32, state: &UserState) -> Option<(u32, Change)> {
-        let user = self.world.scenario.user_of(state.user.as_str())?;
+        let user = self.world.user_named(state.user.as_str())?;
         let is_online = state.state == Availability::Online;
         let since_ms = state.since.unwrap_or_default();
         let views = &mut self.connection(index).views;

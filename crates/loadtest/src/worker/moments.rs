@@ -118,6 +118,7 @@ mod tests {
             format: Notation::Msgpack,
             heartbeat: Heartbeat::default(),
             contacts: Model::None,
+            people: None,
             reconnect: None,
             phases: vec![
                 Phase::Ramp { rate: "10/s".parse().unwrap() },

@@ -12,6 +12,7 @@ use crate::measures::{Count, Timing, micros};
 use crate::worker::connection::Stage;
 use crate::worker::judge::Rules;
 use crate::worker::reactor::Worker;
+use crate::worker::socket::Socket;
 
 /// More than any server answers an upgrade with.
 const HEADERS_MAX: usize = 32;
@@ -48,22 +49,24 @@ impl Worker {
 
     fn begin(&mut self, index: u32) -> Result<(), Failure> {
         let turn = self.connection(index).turn;
-        let socket = std::net::TcpStream::from(self.world.begin(index, turn)?);
-        let mut socket = TcpStream::from_std(socket);
+        let stream = std::net::TcpStream::from(self.world.begin(index, turn)?);
+        let mut stream = TcpStream::from_std(stream);
         let both = Interest::READABLE | Interest::WRITABLE;
-        self.registry.register(&mut socket, Token(index as usize), both)?;
-        self.connection(index).socket = Some(socket);
+        self.registry.register(&mut stream, Token(index as usize), both)?;
+        let tls = self.world.begin_tls(index, turn)?;
+        self.connection(index).socket = Some(Socket::new(stream, tls));
         Ok(())
     }
 
     /// TCP is there, or is not to be.
     pub(super) fn on_connected(&mut self, index: u32) {
-        let Some(socket) = &self.connection(index).socket else { return };
-        let connected = match socket.take_error() {
+        let Some(socket) = &mut self.connection(index).socket else { return };
+        let stream = socket.tcp();
+        let connected = match stream.take_error() {
             Ok(None) => Ok(()),
             Ok(Some(error)) | Err(error) => Err(Failure::from(error)),
         };
-        if connected.is_ok() && socket.peer_addr().is_err() {
+        if connected.is_ok() && stream.peer_addr().is_err() {
             return;
         }
         self.connection(index).stage = Stage::Upgrading;

@@ -76,13 +76,10 @@ impl Worker {
     /// The socket may take more.
     pub(super) fn flush(&mut self, index: u32, now_us: u64) {
         let connection = &mut self.connections[index as usize];
-        let (Some(socket), Some(partial)) = (&mut connection.socket, &mut connection.partial)
-        else {
-            return;
-        };
-        match write_some(socket, &partial.outgoing) {
+        let Some(socket) = &mut connection.socket else { return };
+        let waiting = connection.partial.as_mut().map(|partial| &mut partial.outgoing);
+        match flush_some(socket, waiting) {
             Ok(written) => {
-                partial.outgoing.drain(..written);
                 if written > 0 {
                     connection.alive_us = now_us;
                 }
@@ -91,6 +88,18 @@ impl Worker {
             Err(failure) => self.lose(index, &failure),
         }
     }
+}
+
+/// What the socket took before, and of what waits as much as it takes now, which is told.
+fn flush_some(socket: &mut impl Write, waiting: Option<&mut Vec<u8>>) -> Result<usize, Failure> {
+    match socket.flush() {
+        Err(error) if error.kind() == ErrorKind::WouldBlock => return Ok(0),
+        flushed => flushed?,
+    }
+    let Some(waiting) = waiting else { return Ok(0) };
+    let written = write_some(socket, waiting)?;
+    waiting.drain(..written);
+    Ok(written)
 }
 
 /// As much as the socket takes now.

@@ -21,6 +21,7 @@ use crate::worker::beats::Beats;
 use crate::worker::connection::{Connection, Stage};
 use crate::worker::judge::Rules;
 use crate::worker::moments::Moments;
+use crate::worker::socket::Socket;
 use crate::worker::views::Views;
 use crate::worker::world::{Clock, World};
 
@@ -174,7 +175,9 @@ impl Worker {
             Stage::Away | Stage::Frozen | Stage::Silent | Stage::Gone => {}
             Stage::Upgrading | Stage::Greeting | Stage::Live | Stage::Leaving => {
                 let now_us = self.clock.now_us();
-                if event.is_writable() && connection.is_stuck() {
+                // A handshake may have waited for what can be read now.
+                let is_encrypted = connection.socket.as_ref().is_some_and(Socket::is_encrypted);
+                if (event.is_writable() || is_encrypted) && connection.is_stuck() {
                     self.flush(index, now_us);
                 }
                 if event.is_readable() || event.is_read_closed() || event.is_error() {

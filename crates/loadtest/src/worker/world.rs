@@ -6,12 +6,14 @@ use std::net::{SocketAddr, ToSocketAddrs};
 use std::ops::Range;
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
-use anyhow::{Context, Result, ensure};
+use anyhow::{Context, Result, bail, ensure};
 use fastrand::Rng;
 use http::Uri;
 use http::uri::Authority;
 use presence_protocol::{ClientMessage, Format, Hello, UserId, encode_client};
 use socket2::Socket;
+use tokio_rustls::rustls::ClientConnection;
+use tokio_rustls::rustls::pki_types::ServerName;
 use tokio_tungstenite::tungstenite::handshake::client::generate_key;
 use tokio_tungstenite::tungstenite::handshake::derive_accept_key;
 
@@ -20,8 +22,10 @@ use crate::failure::Failure;
 use crate::fetch;
 use crate::limits::Limits;
 use crate::measures::micros;
-use crate::scenario::Scenario;
+use crate::people::People;
+use crate::scenario::{Model, Scenario};
 use crate::sources::{Sources, begin_from_anywhere};
+use crate::tls::{self, Tls};
 use crate::token;
 use crate::wire::{Assignment, Origin};
 
@@ -40,11 +44,17 @@ pub(super) struct World {
     /// None when the system chooses.
     sources: Option<Sources>,
     secret: Option<String>,
+    /// None where no gateway speaks it.
+    tls: Option<Tls>,
+    /// Where a file names the users.
+    people: Option<People>,
 }
 
 struct Gateway {
     target: SocketAddr,
     request: Vec<u8>,
+    /// Whom its certificate names, where it speaks TLS.
+    name: Option<ServerName<'static>>,
 }
 
 impl World {
@@ -55,15 +65,27 @@ impl World {
         // another; a new one each would cost a hash each.
         let key = generate_key();
         let gateways = assignment.urls.iter().map(|url| Gateway::new(url, format, &key));
+        let gateways = gateways.collect::<Result<Vec<_>>>()?;
+        let speaks_tls = gateways.iter().any(|gateway| gateway.name.is_some());
+        let tls = speaks_tls.then(|| Tls::new(assignment.authorities.as_deref()));
+        let people = read_people(&scenario, &assignment.users)?;
+        let contacts = match (&people, &scenario.contacts) {
+            (Some(people), Model::Listed { .. }) => {
+                let lists = people.contacts().to_vec();
+                Contacts::listed(assignment.world, assignment.users.start, lists)
+            }
+            (_, model) => Contacts::new(model, assignment.world, scenario.seed),
+        };
         Ok(Self {
             format,
             worker: assignment.worker,
             workers: assignment.workers,
             users: assignment.users,
-            contacts: Contacts::new(&scenario.contacts, assignment.world, scenario.seed),
+            contacts,
+            people,
             connect_timeout_us: assignment.connect_timeout_us,
             accept: derive_accept_key(key.as_bytes()),
-            gateways: gateways.collect::<Result<_>>()?,
+            gateways,
             sources: match assignment.origin {
                 Origin::System => None,
                 Origin::Loopback { addresses, start } => {
@@ -75,6 +97,7 @@ impl World {
                 }
             },
             secret: assignment.jwt_secret,
+            tls: tls.transpose()?,
             scenario,
         })
     }
@@ -110,6 +133,17 @@ impl World {
         }
     }
 
+    /// The client's end of TLS, where that gateway speaks it.
+    pub(super) fn begin_tls(
+        &self,
+        index: u32,
+        turn: u8,
+    ) -> Result<Option<ClientConnection>, Failure> {
+        let begin = |(tls, name): (&Tls, &ServerName<'static>)| tls.begin(name.clone());
+        let both = self.tls.as_ref().zip(self.gateway(index, turn).name.as_ref());
+        both.map(begin).transpose().map_err(|error| Failure::Tls(error.to_string()))
+    }
+
     pub(super) fn request(&self, index: u32, turn: u8) -> &[u8] {
         &self.gateway(index, turn).request
     }
@@ -126,21 +160,48 @@ impl World {
     }
 
     pub(super) fn user_id(&self, user: u32) -> UserId {
+        if let Some(people) = &self.people {
+            return people.name(user).clone();
+        }
         UserId::new(&self.scenario.user_name(user)).expect("the length of the prefix was checked")
+    }
+
+    /// The inverse of [`World::user_id`]; none for somebody else's user.
+    pub(super) fn user_named(&self, name: &str) -> Option<u32> {
+        match &self.people {
+            Some(people) => people.user_of(name),
+            None => self.scenario.user_of(name),
+        }
     }
 
     /// The message `hello` of a connection.
     pub(super) fn hello(&self, index: u32) -> Result<Vec<u8>, Failure> {
-        let user = self.user_id(self.user_of(index));
-        let hello = match &self.secret {
-            None => Hello { user: Some(user), ..Hello::default() },
-            Some(secret) => {
-                let token = token::sign(secret, &user).map_err(|_| Failure::Token)?;
-                Hello { token: Some(token), ..Hello::default() }
-            }
+        let number = self.user_of(index);
+        let user = self.user_id(number);
+        let own_token = self.people.as_ref().and_then(|people| people.token(number));
+        let token = match (own_token, &self.secret) {
+            (Some(token), _) => Some(token.to_owned()),
+            (None, Some(secret)) => Some(token::sign(secret, &user).map_err(|_| Failure::Token)?),
+            (None, None) => None,
         };
+        let user = token.is_none().then_some(user);
+        let hello = Hello { token, user, ..Hello::default() };
         Ok(encode_client(self.format, &ClientMessage::Hello(hello)).into())
     }
+}
+
+/// The file of users, as it was when the run was planned.
+fn read_people(scenario: &Scenario, share: &Range<u32>) -> Result<Option<People>> {
+    let Some(path) = &scenario.people else { return Ok(None) };
+    let people = People::read(path, share.clone())?;
+    ensure!(
+        people.count() == scenario.users,
+        "{}: {} users, and there are {} where the run was started: every host needs the same file",
+        path.display(),
+        people.count(),
+        scenario.users
+    );
+    Ok(Some(people))
 }
 
 impl Gateway {
@@ -155,25 +216,27 @@ impl Gateway {
              Connection: Upgrade\r\nSec-WebSocket-Version: 13\r\nSec-WebSocket-Key: {key}\r\n\
              Sec-WebSocket-Protocol: {subprotocol}\r\n\r\n"
         );
-        Ok(Self { target, request: request.into_bytes() })
+        Ok(Self { target, request: request.into_bytes(), name: tls::server_name(&url)? })
     }
 }
 
 /// The address of a gateway.
 pub(crate) fn resolve(url: &Uri) -> Result<SocketAddr> {
-    ensure!(
-        url.scheme_str() == Some("ws"),
-        "only ws:// is spoken here, as in ws://127.0.0.1:8080/ws"
-    );
+    let port_by_default = match url.scheme_str() {
+        Some("ws") => 80,
+        Some("wss") => 443,
+        _ => bail!("a gateway is at ws:// or wss://, as in ws://127.0.0.1:8080/ws"),
+    };
     let host = url.host().context("the URL names no host")?;
     // A proxy may have put something before it.
     ensure!(
         url.path().ends_with("/ws"),
-        "sockets are at the path /ws: write ws://{}/ws",
+        "sockets are at the path /ws: write {}://{}/ws",
+        url.scheme_str().unwrap_or_default(),
         url.authority().map_or("", Authority::as_str)
     );
     let host = host.trim_start_matches('[').trim_end_matches(']');
-    let mut found = (host, fetch::port(url, 80)?).to_socket_addrs()?;
+    let mut found = (host, fetch::port(url, port_by_default)?).to_socket_addrs()?;
     found.next().context("the host has no address")
 }
 

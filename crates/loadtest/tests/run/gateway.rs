@@ -13,23 +13,33 @@ const LIMIT: Duration = Duration::from_secs(30);
 pub(crate) struct Gateway {
     process: Child,
     address: SocketAddr,
+    /// `s` where it speaks TLS.
+    secure: &'static str,
 }
 
 impl Gateway {
     /// Starts one with a TTL of 3 s and a grace of 1 s, and waits until it answers.
     pub(crate) fn start() -> Self {
+        Self::start_with(&["--auth=none"], "")
+    }
+
+    /// The same, with these options; `secure` is `s` where they are for TLS.
+    pub(crate) fn start_with(options: &[&str], secure: &'static str) -> Self {
         let address = free_address();
         let times = ["--heartbeat=1s", "--ttl=3s", "--grace=1s"];
         let process = Command::new(&*GATEWAY)
-            .args(["--auth=none", &format!("--listen={address}")])
+            .arg(format!("--listen={address}"))
+            .args(options)
             .args(times)
             .stdout(Stdio::null())
             .stderr(Stdio::null())
             .spawn()
             .expect("the gateway starts");
-        let gateway = Self { process, address };
+        let gateway = Self { process, address, secure };
         let end = Instant::now() + LIMIT;
-        while gateway.get("/readyz").is_none_or(|answer| !answer.contains(" 200 ")) {
+        // One that speaks TLS says so.
+        let ready = if secure.is_empty() { " 200 " } else { " 400 " };
+        while gateway.get("/readyz").is_none_or(|answer| !answer.contains(ready)) {
             assert!(Instant::now() < end, "the gateway is not ready after {LIMIT:?}");
             sleep(Duration::from_millis(10));
         }
@@ -37,7 +47,7 @@ impl Gateway {
     }
 
     pub(crate) fn url(&self) -> String {
-        format!("ws://{}/ws", self.address)
+        format!("ws{}://{}/ws", self.secure, self.address)
     }
 
     /// How many sockets it has, by its metrics.
