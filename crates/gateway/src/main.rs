@@ -7,12 +7,17 @@ use presence_gateway::auth::sign;
 use presence_gateway::settings::{Command, Settings};
 use presence_gateway::{Gateway, logs, open_files};
 use presence_protocol::UserId;
+use tokio::runtime::Builder;
 use tokio::signal::unix::{Signal, SignalKind, signal};
 use tracing::{info, warn};
 
 /// Small objects of many sockets, made and freed on all cores: half the fragmentation of the system's allocator.
 #[global_allocator]
 static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
+
+/// How many sessions may be served before it is looked again whose sockets have something to read: when a user comes, all
+/// who watch it are told at once, and whoever asks meanwhile would wait for up to 61 of them, as tokio has it by itself.
+const SESSIONS_BETWEEN_LOOKS: u32 = 8;
 
 fn main() -> ExitCode {
     let settings = Settings::load().unwrap_or_else(|error| error.exit());
@@ -46,8 +51,14 @@ fn print_keys(settings: &Settings, user: &UserId) {
     println!("{}", keys.seen);
 }
 
-#[tokio::main]
-async fn serve(mut settings: Settings) -> Result<()> {
+fn serve(settings: Settings) -> Result<()> {
+    let mut runtime = Builder::new_multi_thread();
+    runtime.enable_all().event_interval(SESSIONS_BETWEEN_LOOKS);
+    let runtime = runtime.build().context("cannot start the threads")?;
+    runtime.block_on(serve_until_stopped(settings))
+}
+
+async fn serve_until_stopped(mut settings: Settings) -> Result<()> {
     let logs = logs::start(&settings)?;
     let lowered = open_files::fit(&mut settings);
     let mut stop = Stop::listen()?;

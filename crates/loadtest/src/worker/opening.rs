@@ -142,17 +142,17 @@ impl Worker {
         self.count(Count::Connected);
         self.measures.time(timing, now_us.saturating_sub(wanted_us));
         self.note_welcomed(index, now_us);
-        self.watch(index, now_us)
+        self.watch(index)
     }
 
-    fn watch(&mut self, index: u32, now_us: u64) -> Result<(), Failure> {
+    fn watch(&mut self, index: u32) -> Result<(), Failure> {
         let views = &self.connections[index as usize].views;
         if views.users().is_empty() {
             return Ok(());
         }
         let users = views.users().iter().map(|user| self.world.user_id(*user)).collect();
-        let watch =
-            ClientMessage::Watch { users, id: Some(RequestId::Number(now_us)), grant: None };
+        let id = Some(RequestId::Number(self.clock.now_us()));
+        let watch = ClientMessage::Watch { users, id, grant: None };
         self.send_message(index, &encode_client(self.world.format, &watch))
     }
 
