@@ -1,5 +1,5 @@
 //! Who watches whom in a run: follows from the scenario alone, so that every worker knows it of
-//! everybody and keeps no table.
+//! everybody and keeps no table; but for contacts that a file lists.
 
 mod power_law;
 pub(crate) mod random;

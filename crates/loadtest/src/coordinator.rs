@@ -63,7 +63,10 @@ async fn knock(plan: &Plan) -> Result<()> {
             let tls = Tls::new(plan.authorities.as_deref())?;
             let greeted = timeout(plan.connect_timeout, tls.greet(name, stream)).await;
             greeted.unwrap_or_else(|late| Err(late.into())).with_context(|| {
-                format!("--url {url}: no TLS; --tls-ca-file says whose certificates to trust")
+                format!(
+                    "--url {url}: no TLS (write ws:// if it speaks none, and name the authority of \
+                     its certificate with --tls-ca-file if this machine does not trust it)"
+                )
             })?;
         }
     }

@@ -4,7 +4,7 @@ use std::io;
 
 use presence_protocol::CloseReason;
 use thiserror::Error;
-use tokio_rustls::rustls;
+use tokio_rustls::rustls::{self, CertificateError};
 use tokio_tungstenite::tungstenite::Error as WsError;
 use tokio_tungstenite::tungstenite::http::StatusCode;
 
@@ -33,6 +33,8 @@ pub(crate) enum Failure {
     Garbage(String),
     #[error("the token could not be signed")]
     Token,
+    #[error("signed in as another user than the file says: the token is of somebody else")]
+    SomebodyElse,
 }
 
 impl Failure {
@@ -49,7 +51,12 @@ impl From<io::Error> for Failure {
             return Self::NoPort;
         }
         let tls = error.get_ref().and_then(|error| error.downcast_ref::<rustls::Error>());
-        tls.map_or_else(|| Self::Tcp(error.kind()), |error| Self::Tls(error.to_string()))
+        match (tls, error.kind()) {
+            (Some(error), _) => Self::Tls(what_is_wrong(error)),
+            // Encrypted, a stream must be ended as well.
+            (None, io::ErrorKind::UnexpectedEof) => Self::Ended,
+            (None, kind) => Self::Tcp(kind),
+        }
     }
 }
 
@@ -61,6 +68,19 @@ impl From<WsError> for Failure {
             WsError::ConnectionClosed => Self::Ended,
             other => Self::WebSocket(other.to_string()),
         }
+    }
+}
+
+/// Without the times that rustls tells, by which each would be of a kind of its own.
+fn what_is_wrong(error: &rustls::Error) -> String {
+    match error {
+        rustls::Error::InvalidCertificate(CertificateError::ExpiredContext { .. }) => {
+            "the certificate has expired".to_owned()
+        }
+        rustls::Error::InvalidCertificate(CertificateError::NotValidYetContext { .. }) => {
+            "the certificate is not valid yet".to_owned()
+        }
+        other => other.to_string(),
     }
 }
 

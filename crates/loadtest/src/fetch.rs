@@ -1,6 +1,6 @@
 //! A connection to a server that a URL names, and enough of HTTP to read a page. Blocking.
 
-use std::io::{Read, Write};
+use std::io::{self, Read, Write};
 use std::net::{TcpStream, ToSocketAddrs};
 use std::time::Duration;
 
@@ -55,8 +55,13 @@ fn ask(mut stream: impl Read + Write, url: &Uri, headers: &[(&str, &str)]) -> Re
     // In HTTP/1.0 a body comes as it is, and ends with the connection.
     let request = format!("GET {path} HTTP/1.0\r\nHost: {host}\r\n{more}\r\n");
     stream.write_all(request.as_bytes())?;
-    let mut answer = String::new();
-    stream.read_to_string(&mut answer)?;
+    let mut answer = Vec::new();
+    match stream.read_to_end(&mut answer) {
+        // Not everybody ends what is encrypted as is right.
+        Err(error) if error.kind() == io::ErrorKind::UnexpectedEof && !answer.is_empty() => {}
+        read => drop(read?),
+    }
+    let answer = String::from_utf8(answer).context("no text")?;
     let (head, body) = answer.split_once("\r\n\r\n").context("no HTTP answer")?;
     let status = head.split(' ').nth(1).context("no HTTP status")?;
     match (status, body.trim()) {

@@ -5,10 +5,11 @@
 use std::collections::HashMap;
 use std::fs::File;
 use std::io::{BufRead, BufReader};
+use std::mem;
 use std::ops::Range;
 use std::path::Path;
 
-use anyhow::{Context, Result, bail, ensure};
+use anyhow::{Context, Result, anyhow, bail, ensure};
 use presence_protocol::UserId;
 use serde::Deserialize;
 
@@ -21,6 +22,25 @@ struct Person {
     token: Option<String>,
     #[serde(default)]
     contacts: Vec<UserId>,
+}
+
+/// All that is kept of whoever is not of the share.
+#[derive(Deserialize)]
+struct Named {
+    user: UserId,
+}
+
+impl From<Named> for Person {
+    fn from(Named { user }: Named) -> Self {
+        Self { user, token: None, contacts: Vec::new() }
+    }
+}
+
+/// What is wrong with a line, which is not the first of anything.
+fn without_line(error: &serde_json::Error) -> String {
+    let text = error.to_string();
+    let what = text.rsplit_once(" at line ").map_or(text.as_str(), |(what, _)| what);
+    format!("{what}; each line is such as {{\"user\": \"ana\"}}")
 }
 
 /// Everybody's name, and what else is told of a share of them. Users are numbered as their lines are.
@@ -45,8 +65,14 @@ impl People {
         for line in BufReader::new(File::open(path)?).lines() {
             let number = names.len() as u32;
             let place = number + 1;
-            let person: Person =
-                serde_json::from_str(&line?).with_context(|| format!("line {place}"))?;
+            let in_line = |error: String| anyhow!("line {place}: {error}");
+            let line = line.map_err(|error| in_line(error.to_string()))?;
+            let person = if share.contains(&number) {
+                serde_json::from_str(&line)
+            } else {
+                serde_json::from_str::<Named>(&line).map(Person::from)
+            };
+            let person = person.map_err(|error| in_line(without_line(&error)))?;
             if let Some(before) = numbers.insert(person.user.clone(), number) {
                 bail!("line {place}: {} is in line {} already", person.user, before + 1);
             }
@@ -94,9 +120,14 @@ impl People {
         self.contacts.iter().map(Vec::len).max().unwrap_or(0) as u32
     }
 
-    /// The contacts of the share, user by user: distinct others, sorted.
-    pub(crate) fn contacts(&self) -> &[Vec<u32>] {
-        &self.contacts
+    /// The contacts of the share, user by user: distinct others, sorted. They are here no more.
+    pub(crate) fn take_contacts(&mut self) -> Vec<Vec<u32>> {
+        mem::take(&mut self.contacts)
+    }
+
+    /// The length of the longest name, in bytes.
+    pub(crate) fn name_len_max(&self) -> usize {
+        self.names.iter().map(|name| name.as_str().len()).max().unwrap_or(0)
     }
 }
 
@@ -138,12 +169,12 @@ mod tests {
 {"user": "bo", "token": "t.o.k", "contacts": ["cy", "ana"]}
 {"user": "cy"}
 "#;
-        let people = read(text, 1..3).unwrap();
+        let mut people = read(text, 1..3).unwrap();
         assert_eq!((people.count(), people.name(0).as_str()), (3, "ana"));
         assert_eq!([people.user_of("cy"), people.user_of("load-1")], [Some(2), None]);
         assert_eq!([people.token(1), people.token(2)], [Some("t.o.k"), None]);
-        assert_eq!(people.contacts(), [vec![0, 2], vec![]]);
         assert!(people.have_tokens() && people.contacts_max() == 2);
+        assert_eq!(people.take_contacts(), [vec![0, 2], vec![]]);
     }
 
     #[test]

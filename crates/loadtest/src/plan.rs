@@ -12,7 +12,7 @@ use crate::args::RunArgs;
 use crate::limits::Limits;
 use crate::observe::Targets;
 use crate::people::People;
-use crate::scenario::{Heartbeat, Model, Phase, Scenario, Time};
+use crate::scenario::{Heartbeat, Model, Phase, Scenario, Time, WATCH_MESSAGE_LEN_MAX};
 use crate::sources::CONNECTIONS_PER_ADDRESS;
 use crate::tls;
 use crate::wire::Origin;
@@ -123,13 +123,13 @@ pub(crate) fn scenario(args: &RunArgs) -> Result<Scenario> {
         }
     }
     if let Some(path) = scenario.people.take() {
-        take_people(&mut scenario, &path, args.watch)?;
+        take_people(&mut scenario, &path, args)?;
     }
     Ok(scenario)
 }
 
 /// Who the users are, and whom they watch if that is said.
-fn take_people(scenario: &mut Scenario, path: &Path, watch: Option<u32>) -> Result<()> {
+fn take_people(scenario: &mut Scenario, path: &Path, args: &RunArgs) -> Result<()> {
     let people = People::read(path, 0..u32::MAX)?;
     let (file, count) = (path.display(), people.count());
     ensure!(
@@ -138,10 +138,16 @@ fn take_people(scenario: &mut Scenario, path: &Path, watch: Option<u32>) -> Resu
     );
     (scenario.users, scenario.people) = (count, Some(absolute(path)?));
     let max = people.contacts_max();
-    ensure!(max == 0 || watch.is_none(), "--watch: {file} says whom they watch: leave it out");
+    ensure!(args.users.is_none(), "--users: {file} says what they are called: leave it out");
     if max > 0 {
+        ensure!(args.watch.is_none(), "--watch: {file} says whom they watch: leave it out");
         scenario.contacts = Model::Listed { max };
     }
+    let fit = WATCH_MESSAGE_LEN_MAX / (people.name_len_max() + 3);
+    ensure!(
+        max > 0 || scenario.contacts.watched_max() as usize <= fit,
+        "contacts (--watch): at most {fit} users of {file}, whose names are long, fit in one message"
+    );
     Ok(())
 }
 

@@ -120,6 +120,11 @@ pub struct Claim {
 }
 
 impl Claim {
+    /// Whether no session is left here, and none keeps the user's place.
+    pub(crate) fn is_leave(&self) -> bool {
+        self.contribution.is_none() && self.cause != Cause::Drained
+    }
+
     /// In how many ms watchers should see the change if all goes well; negative when that moment is past.
     pub fn due_in_ms(&self, ttl: Duration, grace: Duration) -> i64 {
         let (after, since) = match self.cause {

@@ -5,7 +5,7 @@ use presence_testkit::eventually;
 
 use crate::client::{Client, PATIENCE};
 use crate::house::{QUICK, prefix, shared_redis};
-use crate::http::{get, metric};
+use crate::http::{get, metric, until_told};
 use crate::process::Process;
 
 /// One observation of this cause, and how late it was.
@@ -48,4 +48,27 @@ async fn the_lateness_of_each_offline_is_measured_by_its_cause() {
         Some(4)
     );
     assert_eq!(metric(here.addr, "presence_reconciled_total").await, Some(0));
+}
+
+#[tokio::test]
+async fn a_loss_that_nobody_saw_is_counted() {
+    let prefix = prefix();
+    let here = Process::start(shared_redis(), &prefix, QUICK, &[]).await;
+    let there = Process::start(shared_redis(), &prefix, QUICK, &[]).await;
+    let mut watcher = Client::join(here.addr, Format::Json, "a").await;
+    watcher.watch(["b"]).await;
+    let b = Client::join(there.addr, Format::Json, "b").await;
+    watcher.expect_online("b").await;
+    b.hang_up();
+    eventually("it is lost", PATIENCE, async || {
+        metric(there.addr, "presence_connections").await.filter(|count| *count == 0)
+    })
+    .await;
+    until_told(there.addr).await;
+    let _b = Client::join(there.addr, Format::Json, "b").await;
+    eventually("it is counted", PATIENCE, async || {
+        metric(here.addr, "presence_flaps_hidden_total").await.filter(|count| *count == 1)
+    })
+    .await;
+    watcher.expect_nothing_for(QUICK.grace * 2).await;
 }

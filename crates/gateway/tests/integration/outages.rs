@@ -129,6 +129,32 @@ async fn a_restart_too_quick_to_be_told_of_is_healed_all_the_same() {
     assert_healed(&house, &mut watcher, b).await;
 }
 
+/// As where another takes over that had not got it yet.
+#[tokio::test]
+async fn who_left_is_told_again_to_a_redis_that_forgot_it() {
+    let redis = RedisServer::start();
+    let house = House::on(&redis, SLOW, &[OPEN]).await;
+    let (mut watcher, b, _c) = watched(&house).await;
+    let keys = keys_of(house.prefix(), "b").await;
+    let copy = |from: &str, to: &str| assert_eq!(redis.cli(&["COPY", from, to, "REPLACE"]), "1");
+    for key in &keys {
+        copy(key, &format!("{key}:before"));
+    }
+    b.bye().await;
+    watcher.expect_offline("b").await;
+    for key in &keys {
+        copy(&format!("{key}:before"), key);
+    }
+    // Nobody there watches b, so that the store is asked.
+    assert_eq!(http::query(house.there(), &["b"]).await[0].state.as_str(), "online");
+    redis.cli(&["CLIENT", "KILL", "TYPE", "normal"]);
+    eventually("b is offline", HEAL_MAX, async || {
+        let told = http::try_query(house.there(), &["b"]).await?;
+        (told[0].state.as_str() == "offline").then_some(())
+    })
+    .await;
+}
+
 #[tokio::test]
 async fn who_really_left_during_an_outage_is_shown_offline_within_five_seconds_after_it() {
     let redis = RedisServer::start();

@@ -170,6 +170,7 @@ mod tests {
     use super::*;
 
     const PLAN: Plan = Plan {
+        names: 0,
         connections: 1_000_000,
         watch: 20,
         gateways: 56,

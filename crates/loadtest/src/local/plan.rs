@@ -26,6 +26,9 @@ const WATCHES_COUNTED_MAX: u32 = 100;
 const BYTES_PER_GATEWAY: u64 = 41 << 20;
 const BYTES_PER_WORKER: u64 = 12 << 20;
 
+/// A user's id where a file names them, and where it is in a table.
+const BYTES_PER_NAME: u64 = 100;
+
 /// Redis, and the tester's first process.
 const BYTES_ELSEWHERE: u64 = 64 << 20;
 
@@ -47,6 +50,8 @@ pub(crate) struct Plan {
     pub(crate) connections: u64,
     /// The most that one connection watches.
     pub(crate) watch: u32,
+    /// How many names each process of the tester keeps; none where they follow from a number.
+    pub(crate) names: u64,
     pub(crate) gateways: u32,
     /// Processes of the tester that hold connections.
     pub(crate) workers: u32,
@@ -66,6 +71,7 @@ impl Plan {
         Self {
             connections: scenario.connections(),
             watch: scenario.contacts.watched_max(),
+            names: scenario.people.as_ref().map_or(0, |_| scenario.users.into()),
             gateways: args.gateways.unwrap_or(enough),
             workers: enough,
             heartbeat,
@@ -85,7 +91,7 @@ impl Plan {
         let connection = BYTES_PER_CONNECTION + watches * BYTES_PER_WATCH;
         self.connections * connection
             + u64::from(self.gateways) * BYTES_PER_GATEWAY
-            + u64::from(self.workers) * BYTES_PER_WORKER
+            + u64::from(self.workers) * (BYTES_PER_WORKER + self.names * BYTES_PER_NAME)
             + BYTES_ELSEWHERE
     }
 

@@ -9,6 +9,8 @@ pub(crate) const CAME_UP: &str = Count::CameUp.name();
 pub(crate) const FAILED: &str = Count::Failed.name();
 pub(crate) const DROPPED: &str = Count::Dropped.name();
 pub(crate) const LOST: &str = Count::Lost.name();
+pub(crate) const PINGS: &str = Count::Pings.name();
+pub(crate) const PONGS: &str = Count::Pongs.name();
 pub(crate) const RETURNED_IN_GRACE: &str = Count::ReturnedInGrace.name();
 pub(crate) const SILENT_TOLD: &str = Count::SilentTold.name();
 pub(crate) const SNAPSHOT_STATES: &str = Count::SnapshotStates.name();
@@ -25,7 +27,7 @@ pub(crate) const SILENT_UNTOLD: &str = Count::SilentUntold.name();
 
 /// Signs of life sent.
 pub(crate) const SIGNS_OF_LIFE: [&str; 3] =
-    [Count::Pings.name(), Count::PongsSent.name(), Count::HeartbeatsSent.name()];
+    [PINGS, Count::PongsSent.name(), Count::HeartbeatsSent.name()];
 
 pub(crate) const CONNECT: &str = Timing::Connect.name();
 pub(crate) const PING: &str = Timing::Ping.name();

@@ -11,7 +11,7 @@ const SECONDS: u32 = 20;
 
 const CONNECTIONS: u64 = 1000;
 
-const COUNTS: [(&str, u64); 19] = [
+const COUNTS: [(&str, u64); 20] = [
     (PLANNED, CONNECTIONS),
     (names::STARTED, CONNECTIONS),
     (names::CONNECTED, CONNECTIONS),
@@ -21,7 +21,8 @@ const COUNTS: [(&str, u64); 19] = [
     (names::DROPPED, 0),
     (names::RETURNED_IN_GRACE, 10),
     (names::SILENT_TOLD, 5),
-    ("pings", 2000),
+    (names::PINGS, 2000),
+    (names::PONGS, 2000),
     (names::SNAPSHOT_STATES, 20_000),
     (names::PUSHED_ONLINE, 19_000),
     (names::PUSHED_OFFLINE, 200),

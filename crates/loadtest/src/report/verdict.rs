@@ -88,7 +88,16 @@ impl Report {
             1 => format!("1 connection {one}"),
             _ => format!("{} connections {many}", written::count(*number)),
         });
-        ending.into_iter().chain(nobody).chain(counted).collect()
+        let unanswered = self.unanswered_pings();
+        let unanswered = (unanswered > 0)
+            .then(|| format!("{} Pings were not answered", written::count(unanswered)));
+        ending.into_iter().chain(nobody).chain(counted).chain(unanswered).collect()
+    }
+
+    /// Pings without a Pong, if they are more than could be under way when their connections ended.
+    fn unanswered_pings(&self) -> u64 {
+        let missing = self.count(names::PINGS).saturating_sub(self.count(names::PONGS));
+        if missing > self.count(names::STARTED) { missing } else { 0 }
     }
 
     /// Connections that were to be made, and were there at no time.
@@ -165,6 +174,19 @@ mod tests {
             assert_eq!(verdict.tone, Tone::Flawed);
             assert!(verdict.headline.contains(told), "{verdict:?}");
         }
+    }
+
+    #[test]
+    fn pings_that_nobody_answers_are_told() {
+        let mut report = sample::report();
+        let started = report.count(names::STARTED);
+        for (missing, tone) in [(started, Tone::Clean), (started + 1, Tone::Flawed)] {
+            let pings = report.count(names::PONGS) + missing;
+            report.counts.insert(names::PINGS.to_owned(), pings);
+            let verdict = report.verdict();
+            assert_eq!(verdict.tone, tone, "{verdict:?}");
+        }
+        assert!(report.verdict().headline.contains("Pings were not answered"));
     }
 
     #[test]

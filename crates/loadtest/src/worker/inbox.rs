@@ -17,8 +17,8 @@ use crate::worker::reactor::{Later, Worker};
 use crate::worker::views::Change;
 
 impl Worker {
-    /// Reads all that is there, but not the end of the stream behind it, for which it takes another
-    /// call. What comes is taken to have come `now_us`.
+    /// Reads all that is there, but not always the end of the stream behind it, for which it may take
+    /// another call. What comes is taken to have come `now_us`.
     pub(super) fn read(&mut self, index: u32, now_us: u64) {
         let mut inbox = mem::take(&mut self.inbox);
         let read = self.read_into(&mut inbox, index, now_us);
@@ -50,6 +50,8 @@ impl Worker {
                 Err(error) => return Err(error.into()),
             };
             filled += more;
+            // What is encrypted is read piece by piece, and what is done with one takes its time.
+            let now_us = if is_encrypted { self.clock.now_us() } else { now_us };
             self.measures.add(Count::BytesIn, more as u64);
             let taken = self.take_in(index, &inbox[..filled], now_us)?;
             self.keep(index, &inbox[taken..filled]);

@@ -76,8 +76,10 @@ impl Worker {
             self.outbox.extend_from_slice(self.world.request(index, turn));
             self.write_outbox(index)
         });
-        if let Err(failure) = asked {
-            self.lose(index, &failure);
+        match asked {
+            // A handshake is there to be sent before.
+            Ok(()) => self.flush(index, self.clock.now_us()),
+            Err(failure) => self.lose(index, &failure),
         }
     }
 
@@ -126,6 +128,9 @@ impl Worker {
     pub(super) fn on_welcome(&mut self, index: u32, welcome: &Welcome) -> Result<(), Failure> {
         if self.connection(index).stage != Stage::Greeting {
             return Ok(());
+        }
+        if !self.world.is_user(index, &welcome.user) {
+            return Err(Failure::SomebodyElse);
         }
         let us = |ms| micros(Duration::from_millis(ms));
         self.rules = Rules { ttl_us: us(welcome.ttl_ms), grace_us: us(welcome.grace_ms) };

@@ -7,9 +7,10 @@ use presence_protocol::{ClientMessage, Format, encode_client};
 use crate::failure::Failure;
 use crate::measures::{Count, Timing};
 use crate::scenario::Beat;
-use crate::worker::connection::{Partial, Stage};
+use crate::worker::connection::Stage;
 use crate::worker::frames::{self, Kind};
 use crate::worker::reactor::Worker;
+use crate::worker::socket::Socket;
 
 impl Worker {
     /// Sends a message in the frame of its format.
@@ -58,16 +59,16 @@ impl Worker {
         let now_us = self.clock.now_us();
         self.measures.add(Count::BytesOut, self.outbox.len() as u64);
         let connection = &mut self.connections[index as usize];
-        let Some(socket) = &mut connection.socket else { return Err(Failure::Ended) };
-        let waiting = connection.partial.as_mut().filter(|partial| !partial.outgoing.is_empty());
-        if let Some(partial) = waiting {
+        if connection.is_stuck() {
+            let partial = connection.partial.get_or_insert_default();
             partial.outgoing.extend_from_slice(&self.outbox);
             return Ok(());
         }
+        let Some(socket) = &mut connection.socket else { return Err(Failure::Ended) };
         connection.alive_us = now_us;
         let written = write_some(socket, &self.outbox)?;
         if written < self.outbox.len() {
-            let partial = connection.partial.get_or_insert_with(Box::<Partial>::default);
+            let partial = connection.partial.get_or_insert_default();
             partial.outgoing.extend_from_slice(&self.outbox[written..]);
         }
         Ok(())
@@ -79,8 +80,8 @@ impl Worker {
         let Some(socket) = &mut connection.socket else { return };
         let waiting = connection.partial.as_mut().map(|partial| &mut partial.outgoing);
         match flush_some(socket, waiting) {
-            Ok(written) => {
-                if written > 0 {
+            Ok(has_sent) => {
+                if has_sent {
                     connection.alive_us = now_us;
                 }
                 connection.tidy();
@@ -90,23 +91,25 @@ impl Worker {
     }
 }
 
-/// What the socket took before, and of what waits as much as it takes now, which is told.
-fn flush_some(socket: &mut impl Write, waiting: Option<&mut Vec<u8>>) -> Result<usize, Failure> {
+/// Sends what the socket took before, and of what waits as much as it takes now. Tells whether either got on.
+fn flush_some(socket: &mut Socket, waiting: Option<&mut Vec<u8>>) -> Result<bool, Failure> {
+    let was_full = socket.is_full();
     match socket.flush() {
-        Err(error) if error.kind() == ErrorKind::WouldBlock => return Ok(0),
+        Err(error) if error.kind() == ErrorKind::WouldBlock => return Ok(false),
         flushed => flushed?,
     }
-    let Some(waiting) = waiting else { return Ok(0) };
+    let Some(waiting) = waiting else { return Ok(was_full) };
     let written = write_some(socket, waiting)?;
     waiting.drain(..written);
-    Ok(written)
+    Ok(was_full || written > 0)
 }
 
 /// As much as the socket takes now.
-fn write_some(socket: &mut impl Write, bytes: &[u8]) -> Result<usize, Failure> {
+fn write_some(socket: &mut Socket, bytes: &[u8]) -> Result<usize, Failure> {
     let mut written = 0;
     while written < bytes.len() {
         match socket.write(&bytes[written..]) {
+            Ok(0) if socket.is_full() => break,
             Ok(0) => return Err(Failure::Ended),
             Ok(more) => written += more,
             Err(error) if error.kind() == ErrorKind::WouldBlock => break,

@@ -180,7 +180,9 @@ impl Worker {
                 if (event.is_writable() || is_encrypted) && connection.is_stuck() {
                     self.flush(index, now_us);
                 }
-                if event.is_readable() || event.is_read_closed() || event.is_error() {
+                // And a write that found no room may have read.
+                if event.is_readable() || event.is_read_closed() || event.is_error() || is_encrypted
+                {
                     self.read(index, now_us);
                 }
                 if event.is_read_closed() {

@@ -68,10 +68,10 @@ impl World {
         let gateways = gateways.collect::<Result<Vec<_>>>()?;
         let speaks_tls = gateways.iter().any(|gateway| gateway.name.is_some());
         let tls = speaks_tls.then(|| Tls::new(assignment.authorities.as_deref()));
-        let people = read_people(&scenario, &assignment.users)?;
-        let contacts = match (&people, &scenario.contacts) {
+        let mut people = read_people(&scenario, &assignment.users)?;
+        let contacts = match (&mut people, &scenario.contacts) {
             (Some(people), Model::Listed { .. }) => {
-                let lists = people.contacts().to_vec();
+                let lists = people.take_contacts();
                 Contacts::listed(assignment.world, assignment.users.start, lists)
             }
             (_, model) => Contacts::new(model, assignment.world, scenario.seed),
@@ -164,6 +164,11 @@ impl World {
             return people.name(user).clone();
         }
         UserId::new(&self.scenario.user_name(user)).expect("the length of the prefix was checked")
+    }
+
+    /// Whether a connection is this user's; with tokens of others than us that is not said.
+    pub(super) fn is_user(&self, index: u32, user: &UserId) -> bool {
+        self.people.as_ref().is_none_or(|people| people.name(self.user_of(index)) == user)
     }
 
     /// The inverse of [`World::user_id`]; none for somebody else's user.

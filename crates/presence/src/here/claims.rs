@@ -7,7 +7,7 @@
 #[cfg(test)]
 mod model;
 
-use std::collections::HashMap;
+use std::collections::{HashMap, VecDeque};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
@@ -42,6 +42,8 @@ pub(crate) struct Claims {
     /// How many were taken out to be told, and are not yet known to have arrived.
     in_flight: AtomicUsize,
     arrived: Notify,
+    /// Who left within the TTL, and was told of: a store that lost the last that it was told is told again.
+    left: Mutex<VecDeque<(UserId, Waiting)>>,
 }
 
 /// Each user once: those who changed, and behind them those who are told of again, as all are after a fault.
@@ -80,6 +82,27 @@ impl Claims {
         let Line { changed, again } = &mut *line;
         for user in users.into_iter().filter(|user| !changed.contains_key(user)) {
             again.entry(user).or_insert(Waiting { cause: Cause::Joined, since: now, heard: now });
+        }
+        self.arrived.notify_one();
+    }
+
+    /// The store was told that these have left.
+    fn note_left(&self, left: Vec<(UserId, Waiting)>, now: Tick, ttl: Duration) {
+        let mut told = self.left.lock();
+        while told.front().is_some_and(|(_, waiting)| now.since(waiting.since) > ttl) {
+            told.pop_front();
+        }
+        told.extend(left);
+    }
+
+    /// Who left lately is told of again, unless there is newer to tell; all others of them are here again.
+    fn tell_again_who_left(&self, is_here: impl Fn(&UserId) -> bool) {
+        let left = self.left.lock().clone();
+        let gone: Vec<_> = left.into_iter().filter(|(user, _)| !is_here(user)).collect();
+        let mut line = self.waiting.lock();
+        let Line { changed, again } = &mut *line;
+        for (user, waiting) in gone.into_iter().filter(|(user, _)| !changed.contains_key(user)) {
+            again.insert(user, Waiting { cause: Cause::Closed, ..waiting });
         }
         self.arrived.notify_one();
     }
@@ -156,6 +179,7 @@ fn pace(gateways: u32, strain: &Strain) -> Duration {
 pub(crate) async fn assert_when_asked(core: Arc<Core>) {
     loop {
         core.assertion_asked.notified().await;
+        core.claims.tell_again_who_left(|user| core.roster.has(user));
         let first = fastrand::usize(..PARTS);
         for part in 0..PARTS {
             let users = core.roster.users_of_part((first + part) % PARTS);
@@ -174,7 +198,12 @@ async fn send(core: &Core, batch: &[(UserId, Waiting)]) -> Result<(), StoreError
     let claims = batch.iter().map(|(user, waiting)| claim(core, user, *waiting, now));
     let (claims, conns): (Vec<Claim>, Vec<Conns>) = claims.unzip();
     core.metrics.claims.inc_by(batch.len() as u64);
+    let left = batch.iter().zip(&claims).filter(|(_, claim)| claim.is_leave());
+    let left = left.map(|(told, _)| told.clone()).collect();
     let told = core.store.apply(claims).await;
+    if told.is_ok() {
+        core.claims.note_left(left, now, core.config.ttl);
+    }
     for ((user, _), conns) in batch.iter().zip(conns) {
         core.welcome(user, &conns);
     }

@@ -2,7 +2,7 @@
 
 use std::collections::HashMap;
 use std::sync::Arc;
-use std::sync::atomic::Ordering::Relaxed;
+use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::time::Duration;
 
 use async_trait::async_trait;
@@ -15,6 +15,9 @@ use presence::store::{
 };
 use presence::{Config, Metrics, Presence, Request, Veils};
 use presence_protocol::{Availability, UserId};
+use prometheus_client::encoding::text::encode;
+use prometheus_client::registry::Registry;
+use tokio::sync::mpsc;
 use tokio::time::{Instant, sleep};
 
 use crate::client::{Client, user};
@@ -179,6 +182,46 @@ async fn a_store_that_takes_no_writes_and_knows_nobody_is_not_believed() {
     ana.live_for(Duration::from_secs(20)).await;
     assert!(presence.degraded_since().is_none());
     assert_eq!(ana.pushed, 0, "nobody went");
+}
+
+/// Events go at most once: here a loss is never told.
+#[tokio::test(start_paused = true)]
+async fn what_was_never_told_is_found_by_the_sweep_and_counted() {
+    let config = Config::default();
+    let hub = EmbeddedHub::new(config.clone());
+    let Opened { store, events: mut told } = hub.open("g");
+    let deaf = Arc::new(AtomicBool::new(false));
+    let (tell, events) = mpsc::channel(100);
+    let misses = deaf.clone();
+    tokio::spawn(async move {
+        while let Some(event) = told.recv().await {
+            if !misses.load(Relaxed) {
+                tell.send(event).await.expect("the engine listens");
+            }
+        }
+    });
+    let mut registry = Registry::default();
+    let metrics = Metrics::register(&mut registry);
+    let reconciled = || {
+        let mut page = String::new();
+        encode(&mut page, &registry).expect("a page");
+        page.lines().any(|line| line.starts_with("reconciled_total 1"))
+    };
+    let presence = Presence::start(config.clone(), Opened { store, events }, metrics);
+    let other = Presence::start(config.clone(), hub.open("h"), Metrics::default());
+    let bo = Client::join(&other, "bo", None, None);
+    let mut ana = Client::join(&presence, "ana", None, None);
+    ana.watch(&["bo"]);
+    ana.live_for(Duration::from_secs(1)).await;
+    assert!(ana.view[&user("bo")].state == Availability::Online);
+
+    deaf.store(true, Relaxed);
+    bo.session.bye();
+    ana.live_for(Duration::from_secs(5)).await;
+    deaf.store(false, Relaxed);
+    assert!(ana.view[&user("bo")].state == Availability::Online && !reconciled());
+    ana.live_for(config.sweep * 2).await;
+    assert!(ana.view[&user("bo")].state == Availability::Offline && reconciled());
 }
 
 #[tokio::test(start_paused = true)]

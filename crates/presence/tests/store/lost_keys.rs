@@ -114,6 +114,44 @@ async fn the_bye_of_a_user_whose_record_is_lost_is_told() {
     .await;
 }
 
+/// Else nobody who is told or asked of together with ana would ever be known.
+#[tokio::test]
+async fn a_key_that_somebody_else_wrote_is_as_good_as_lost() {
+    let world = World::new(Kind::Redis, slow());
+    let (g, keys) = ana_online(&world).await;
+    let (bucket, _) = keys.user.split_once(":user:").expect("a user's key");
+    let gateways = format!("{bucket}:gateways");
+    let redis = |words: &[&str]| shared_server(Kind::Redis).cli(words);
+    let spoils: [&[&str]; 5] = [
+        &["SET", &keys.user, "mine"],
+        &["LPUSH", &keys.seen, "mine"],
+        &["SET", &keys.seen, "mine"],
+        &["SET", &gateways, "mine"],
+        &["HSET", &keys.user, "mine", "mine"],
+    ];
+    for spoil in spoils {
+        let spoil_it = || {
+            if spoil[0] != "HSET" {
+                redis(&["DEL", spoil[1]]);
+            }
+            redis(spoil);
+        };
+        spoil_it();
+        g.look("ana").await;
+        spoil_it();
+        g.refresh(&["ana"]).await;
+        spoil_it();
+        let batch = ["bo", "ana", "cy"].map(|name| join(name, "web"));
+        g.store().apply(batch.into()).await.expect("it is taken");
+        for name in ["bo", "ana", "cy"] {
+            assert!(g.look(name).await.view.is_online(), "{name} after {spoil:?}");
+        }
+        g.leave("ana", Cause::Bye).await;
+        assert!(!g.shown("ana").await.is_online(), "after {spoil:?}");
+        g.join("ana", "ios").await;
+    }
+}
+
 /// Else the loss of a user who moved would be taken, and the join that goes with it refused.
 #[tokio::test]
 async fn a_redis_that_is_full_refuses_all_of_a_batch() {

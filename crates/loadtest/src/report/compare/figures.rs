@@ -9,6 +9,7 @@
 //! | cores, on average over the run | 10 %, and 0.05 of a core |
 //! | how much was done | never: the scenario says that |
 
+use crate::report::promises::Outcome;
 use crate::report::{Distribution, Footprint, Report, names, promises, written};
 
 /// A figure of one run.
@@ -99,10 +100,13 @@ fn figure(name: String, value: f64, kind: Kind) -> Figure {
 }
 
 fn faults(report: &Report) -> impl Iterator<Item = Figure> {
-    let counted = [names::FAILED, names::DROPPED].into_iter().chain(promises::never());
+    let counted = [names::FAILED, names::DROPPED, names::LOST].into_iter();
+    let counted = counted.chain(promises::never());
     let counted = counted.map(|name| (names::spoken(name), report.count(name)));
+    let broken = report.findings().into_iter().filter(|found| found.outcome == Outcome::Broken);
+    let broken = ("promises broken".to_owned(), broken.count() as u64);
     let errors = ("errors".to_owned(), report.errors.values().sum());
-    counted.chain([errors]).map(|(name, count)| figure(name, count as f64, Kind::Fault))
+    counted.chain([broken, errors]).map(|(name, count)| figure(name, count as f64, Kind::Fault))
 }
 
 /// A percentile is worth a comparison when ten samples lie beyond it.

@@ -11,7 +11,9 @@ fn report(ending: Ending, failed: u64, connecting: u64) -> Report {
         (Count::Connected.name(), 1000 - failed - connecting),
         (Count::CameUp.name(), 1000 - failed - connecting),
         (Count::Failed.name(), failed),
+        (Count::Started.name(), 1000),
         (Count::Pings.name(), 1000),
+        (Count::Pongs.name(), 1000),
         (Count::Views.name(), 20_000),
         (Count::ViewsOnline.name(), 19_000),
     ];

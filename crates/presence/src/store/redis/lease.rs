@@ -66,7 +66,7 @@ struct State {
     missing: HashMap<String, Instant>,
     /// When (ms, by the store's clock) this gateway came.
     came_ms: Option<u64>,
-    /// When (ms, by the store's clock) the store had lost everything since this gateway came, and was first used again.
+    /// When (ms, by the store's clock) a lease was first renewed again after the store lost everything, since this gateway came.
     reborn_ms: Option<u64>,
 }
 
@@ -92,8 +92,8 @@ pub(super) struct Known {
     pub(super) away: Option<(u64, u64)>,
     /// The same, of a time before this gateway came.
     pub(super) away_before: Option<(u64, u64)>,
-    /// When (ms, by the store's clock) it was first used again after it lost everything, lately: who is with others as
-    /// well, it may have yet to be told.
+    /// When (ms, by the store's clock) a lease was first renewed after it lost everything, lately: who is with others as well,
+    /// it may have yet to be told.
     pub(super) reborn_ms: Option<u64>,
     /// Since when (µs, by the store's clock) the store remembers.
     pub(super) born_us: u64,
@@ -216,7 +216,9 @@ impl Leases {
         let (away_since_ms, back_ms) = away;
         let is_newcomer =
             now_ms.saturating_sub(came_ms) < millis(NEWCOMER_TIME) && away_since_ms < came_ms;
-        let is_recent = |ms: &u64| now_ms.saturating_sub(*ms) < millis(REMEMBER);
+        // A clock that was put back, as by a failover, is no recent one.
+        let is_recent =
+            |ms: &u64| now_ms.checked_sub(*ms).is_some_and(|ago| ago < millis(REMEMBER));
         let was_away = back_ms > 0 && is_recent(&back_ms);
         let away = was_away.then_some((away_since_ms, back_ms));
         state.known = Known {

@@ -83,6 +83,21 @@ local function line_of(view)
     .. view.devices .. ' ' .. view.gateways .. ' ' .. view.text
 end
 
+-- Uses a key of ours. One to which somebody else gave another type is as good as lost: it would have all that is told or asked
+-- together with its user refused for ever.
+local function own(command, name, ...)
+  local answer = redis.pcall(command, name, ...)
+  if type(answer) ~= 'table' or not answer.err then
+    return answer
+  end
+  if string.find(answer.err, 'WRONGTYPE', 1, true) then
+    redis.log(redis.LOG_WARNING, 'presence: ' .. name .. ' was given another type by somebody, and is removed')
+    -- Removes it, with no permission besides those that are needed anyway.
+    call('PEXPIRE', name, 0)
+  end
+  return call(command, name, ...)
+end
+
 -- What is told of a user: { user, line, cause or "", due_ms or 0, hold_ms, line shown until then or "" }.
 local function row_of(user, record, cause, due_ms)
   local held = record.before ~= nil
@@ -97,16 +112,18 @@ end
 -- The record of a user: `view`; `before` with `hold_until`, 0 when nothing is held back, and `stored_until`, the same as others
 -- read it; and `awaited`, the gateways that the hold waits for, '' when it waits for none. `is_new` when there is none.
 local function load_record(bucket, user)
-  local stored = call('GET', key(bucket, 'seen', user))
-  if not stored then
+  local stored = own('GET', key(bucket, 'seen', user))
+  local line, hold_until, before, awaited = string.match(stored or '', '^([^\n]*)\n(%d+) ([^\n]*)\n?(.*)$')
+  local view = stored and parse(line or stored)
+  -- None, or what none of us wrote.
+  if not view or not view.version then
     return { view = parse(NO_TRACE), hold_until = 0, stored_until = 0, awaited = '', is_new = true }
   end
-  local view, hold_until, before, awaited = string.match(stored, '^([^\n]*)\n(%d+) ([^\n]*)\n?(.*)$')
-  if not view then
-    return { view = parse(stored), hold_until = 0, stored_until = 0, awaited = '' }
+  if not line then
+    return { view = view, hold_until = 0, stored_until = 0, awaited = '' }
   end
   hold_until = tonumber(hold_until)
-  local record = { view = parse(view), hold_until = hold_until, stored_until = hold_until, awaited = awaited }
+  local record = { view = view, hold_until = hold_until, stored_until = hold_until, awaited = awaited }
   if record.hold_until > revive_since and revive_until > now_ms then
     record.hold_until = math.max(record.hold_until, revive_until)
   end
@@ -152,7 +169,7 @@ end
 -- This gateway vouches for its users of a bucket for the TTL.
 local function vouch(bucket)
   local vouchers = vouchers_key(bucket)
-  if call('HSET', vouchers, setup.gateway, integer(now_ms + vouch_ms)) == 1 then
+  if own('HSET', vouchers, setup.gateway, integer(now_ms + vouch_ms)) == 1 then
     forget_old(vouchers)
   end
   call('PEXPIRE', vouchers, integer(setup.last_seen_ms))
@@ -162,7 +179,7 @@ end
 -- renewed its lease: with a good one it lives, and will assert what it could not vouch for while the store was away. 0 when it
 -- is forgotten, as its lease is when it stopped long ago.
 local function alive_until(bucket, gateway)
-  local vouched, renewed = tonumber(call('HGET', vouchers_key(bucket), gateway) or 0), setup.late[gateway]
+  local vouched, renewed = tonumber(own('HGET', vouchers_key(bucket), gateway) or 0), setup.late[gateway]
   if renewed then
     return math.max(vouched, renewed + setup.ttl_ms)
   end
@@ -195,7 +212,7 @@ end
 -- What the gateways contribute: gateway -> contribution, without those that count as alive no more, which are removed.
 -- Then until when the others but this one do, and until when the last of the removed did, if any was.
 local function load_contributions(bucket, user)
-  local flat = call('HGETALL', key(bucket, 'user', user))
+  local flat = own('HGETALL', key(bucket, 'user', user))
   local contributions, until_ms, lapsed = {}, 0, nil
   for i = 1, #flat, 2 do
     local gateway = flat[i]
@@ -385,7 +402,7 @@ local function settle(bucket, user, record)
     return record.is_new and restore(bucket, user, record)
   end
   local contributions, _, lapsed = {}, nil, nil
-  local parts = call('HLEN', key(bucket, 'user', user))
+  local parts = own('HLEN', key(bucket, 'user', user))
   if parts == 0 then
     lapsed = last_alive(bucket, record.view)
   elseif parts > 1 or setup.late[record.view.gateways] or string.find(record.view.gateways, ',', 1, true) then

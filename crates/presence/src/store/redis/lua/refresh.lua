@@ -17,14 +17,14 @@ local rounds = math.max(math.floor(setup.last_seen_ms / setup.ttl_ms / 4), 1)
 local round = math.floor(now_ms / setup.ttl_ms) % rounds
 
 for bucket, keys in pairs(cmsgpack.unpack(ARGV[2])) do
-  local lost = call('HDEL', vouchers_key(bucket), own_part_lost) == 1
+  local lost = own('HDEL', vouchers_key(bucket), own_part_lost) == 1
   vouch(bucket)
   local keeps = bucket % rounds == round
   local name_at = #key(bucket, 'user', '') + 1
   for i = 1, #keys do
     if keeps then
       local seen = key(bucket, 'seen', string.sub(keys[i], name_at))
-      if string.match(call('GET', seen) or '', '^%d+ online ') then
+      if string.match(own('GET', seen) or '', '^%d+ online ') then
         call('PEXPIRE', seen, integer(setup.last_seen_ms))
       end
     end

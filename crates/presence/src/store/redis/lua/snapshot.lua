@@ -11,12 +11,12 @@ local rows = {}
 -- part in the key. Where another keeps the user's place, the key outlives the part, and so it may that of a gateway that is
 -- late with its lease.
 local function plain_line(bucket, user)
-  local stored = call('GET', key(bucket, 'seen', user))
+  local stored = own('GET', key(bucket, 'seen', user))
   if not stored then
-    return call('HLEN', key(bucket, 'user', user)) == 0 and NO_TRACE
+    return own('HLEN', key(bucket, 'user', user)) == 0 and NO_TRACE
   end
   local gateways = string.match(stored, '^%d+ %a+ %S+ %S+ %S+ ([^ ,]+) [^\n]*$')
-  if gateways and (gateways == '.' or not setup.late[gateways] and call('HLEN', key(bucket, 'user', user)) == 1) then
+  if gateways and (gateways == '.' or not setup.late[gateways] and own('HLEN', key(bucket, 'user', user)) == 1) then
     return stored
   end
 end
