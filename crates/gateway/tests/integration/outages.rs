@@ -8,7 +8,9 @@ use presence_testkit::{RedisServer, eventually};
 use tokio::time::Instant;
 
 use crate::client::{Client, PATIENCE, users};
-use crate::house::{HEAL_MAX, House, Kind, OPEN, QUICK, SLOW, Times, shared_redis};
+use crate::house::{
+    HEAL_MAX, House, Kind, OPEN, QUICK, QUICK_AND_LENIENT, SLOW, Times, shared_redis,
+};
 use crate::http::{self, Http};
 use crate::process::keys_of;
 
@@ -133,7 +135,7 @@ async fn a_restart_too_quick_to_be_told_of_is_healed_all_the_same() {
 #[tokio::test]
 async fn who_left_is_told_again_to_a_redis_that_forgot_it() {
     let redis = RedisServer::start();
-    let house = House::on(&redis, SLOW, &[OPEN]).await;
+    let house = House::on(&redis, QUICK_AND_LENIENT, &[OPEN]).await;
     let (mut watcher, b, _c) = watched(&house).await;
     let keys = keys_of(house.prefix(), "b").await;
     let copy = |from: &str, to: &str| assert_eq!(redis.cli(&["COPY", from, to, "REPLACE"]), "1");
