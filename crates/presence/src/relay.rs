@@ -30,6 +30,9 @@ const GATHER_TIME: Duration = Duration::from_millis(50);
 /// So long after the users of a dead gateway fall due, they are looked at: not a millisecond before.
 const REAP_DELAY: Duration = Duration::from_millis(20);
 
+/// And by each gateway at another moment within so long, since all find out at the same.
+const REAP_SPREAD: Duration = Duration::from_millis(100);
+
 /// And so often again, one after the other: what a dead gateway had sent before may have waited in a stopped Redis, and vouches
 /// for its users for up to four seconds more.
 const REAP_AGAIN: usize = 5;
@@ -240,7 +243,7 @@ impl Core {
         let core = self.clone();
         self.spawn(async move {
             let users = || (0..SHARDS).flat_map(|shard| core.table.users_on(shard, &gateway));
-            sleep(due_in + REAP_DELAY).await;
+            sleep(due_in + REAP_DELAY + REAP_SPREAD.mul_f64(fastrand::f64())).await;
             confirm(core.clone(), users().collect()).await;
             // Somebody may have come to live there in news that was missed.
             core.reconciler.ask(Instant::now());

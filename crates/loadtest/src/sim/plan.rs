@@ -63,7 +63,10 @@ impl Plan {
                 heartbeat,
                 ttl,
                 grace,
-                last_seen: LAST_SEEN.max(2 * ttl),
+                last_seen: match args.redis_url {
+                    Some(_) => LAST_SEEN.max(2 * ttl),
+                    None => Config::default().last_seen,
+                },
                 watch_len_max: watch.max(1) as usize,
                 ..Config::default()
             },
