@@ -81,6 +81,11 @@ pub trait Store: Send + Sync + 'static {
         None
     }
 
+    /// Whether it may forget what it has taken, as a replica that takes over may never have got it.
+    fn may_forget(&self) -> bool {
+        false
+    }
+
     /// How many gateways live, as far as is known: each hears of every change.
     fn gateways(&self) -> u32 {
         1

@@ -201,7 +201,7 @@ async fn send(core: &Core, batch: &[(UserId, Waiting)]) -> Result<(), StoreError
     let left = batch.iter().zip(&claims).filter(|(_, claim)| claim.is_leave());
     let left = left.map(|(told, _)| told.clone()).collect();
     let told = core.store.apply(claims).await;
-    if told.is_ok() {
+    if told.is_ok() && core.store.may_forget() {
         core.claims.note_left(left, now, core.config.ttl);
     }
     for ((user, _), conns) in batch.iter().zip(conns) {

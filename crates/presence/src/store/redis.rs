@@ -250,6 +250,10 @@ impl Store for RedisStore {
         self.reach.ailment()
     }
 
+    fn may_forget(&self) -> bool {
+        true
+    }
+
     fn gateways(&self) -> u32 {
         self.scripts.leases.living()
     }

@@ -104,6 +104,19 @@ impl Receivers {
     }
 }
 
+/// Why the subscription does not stand.
+struct Unheard {
+    reason: String,
+    /// Whether a server did not answer for so long that what it told meanwhile is missed for certain.
+    is_silent: bool,
+}
+
+impl From<String> for Unheard {
+    fn from(reason: String) -> Self {
+        Self { reason, is_silent: false }
+    }
+}
+
 impl Feed {
     pub(super) fn new(
         commands: Link<Client>,
@@ -224,21 +237,23 @@ impl Feed {
                 }
                 self.due = Instant::now() + CHECK_INTERVAL;
             }
-            Err(reason) => self.retry_later(reason),
+            Err(unheard) => self.retry_later(unheard),
         }
     }
 
-    fn retry_later(&mut self, reason: String) {
+    fn retry_later(&mut self, Unheard { reason, is_silent }: Unheard) {
         // Whatever is published meanwhile is missed.
         self.owe_after_subscribing(Owed::Gap);
         let now = Instant::now();
         let (since, delay) = self.failing.unwrap_or((now, RETRY_DELAY));
         // While no calls are answered, that is what clients are told of.
-        let since = if self.reach.is_down() { now } else { since };
+        let is_told_anyhow = self.reach.is_down();
+        let since = if is_told_anyhow { now } else { since };
+        let is_deaf = since.elapsed() >= DEAF_AFTER || is_silent && !is_told_anyhow;
         self.failing = Some((since, RETRY_DELAY_MAX.min(delay * 2)));
         self.due = now + delay;
         tracing::debug!(reason, "Redis cannot be listened to");
-        if since.elapsed() >= DEAF_AFTER && !self.reach.is_deaf() {
+        if is_deaf && !self.reach.is_deaf() {
             let reason = self.heard.latest_subscriber_error().unwrap_or(reason);
             tracing::warn!(
                 reason,
@@ -254,10 +269,11 @@ impl Feed {
     }
 
     /// In quiet times a question to each server; with any doubt, everything again.
-    async fn restore(&mut self) -> Result<(), String> {
+    async fn restore(&mut self) -> Result<(), Unheard> {
         if self.after_subscribing.is_none() && Instant::now() < self.renewal_due {
+            let asked = Instant::now();
             let hearing = self.subscription.check(&self.subscriber.client).await;
-            if self.answered(hearing).await? == Hearing::Whole {
+            if self.answered(hearing, asked).await? == Hearing::Whole {
                 return Ok(());
             }
             self.after_subscribing = Some(Owed::Gap);
@@ -266,8 +282,9 @@ impl Feed {
         // A server that has restarted, or is new in a cluster, does not tell of expired keys by itself.
         turn_on_events(&self.commands.client).await?;
         self.subscription.switch_to(pubsub_of(&self.commands.client).await?);
+        let asked = Instant::now();
         let hearing = self.subscription.renew(&self.subscriber.client).await;
-        if self.answered(hearing).await? == Hearing::Broken {
+        if self.answered(hearing, asked).await? == Hearing::Broken {
             self.after_subscribing = self.after_subscribing.max(Some(Owed::Gap));
         }
         self.renewal_due = Instant::now() + RENEW_INTERVAL.mul_f64(1.0 + 0.2 * fastrand::f64());
@@ -275,11 +292,18 @@ impl Feed {
     }
 
     /// A subscriber that is not answered gets another connection.
-    async fn answered(&self, hearing: Result<Hearing, Error>) -> Result<Hearing, String> {
-        if hearing.as_ref().is_err_and(|error| *error.kind() == ErrorKind::Timeout) {
+    async fn answered(
+        &self,
+        hearing: Result<Hearing, Error>,
+        asked: Instant,
+    ) -> Result<Hearing, Unheard> {
+        let is_late = hearing.as_ref().is_err_and(|error| *error.kind() == ErrorKind::Timeout);
+        if is_late {
             replace_connection(&self.subscriber.client).await;
         }
-        hearing.map_err(|error| error.to_string())
+        // Or else it was this process that was stopped.
+        let is_silent = is_late && !self.reach.was_stopped_since(asked);
+        hearing.map_err(|error| Unheard { reason: error.to_string(), is_silent })
     }
 
     /// Makes both clients look at which servers a cluster has now.
