@@ -107,7 +107,7 @@ impl Receivers {
 /// Why the subscription does not stand.
 struct Unheard {
     reason: String,
-    /// Whether a server did not answer for so long that what it told meanwhile is missed for certain.
+    /// Whether that is since a server of a cluster does not answer.
     is_silent: bool,
 }
 
@@ -301,8 +301,10 @@ impl Feed {
         if is_late {
             replace_connection(&self.subscriber.client).await;
         }
-        // Or else it was this process that was stopped.
-        let is_silent = is_late && !self.reach.was_stopped_since(asked);
+        // A lone server that hangs is told of by calls. Where these are answered it was the connection, and is mended now; or
+        // it was this process that was stopped.
+        let is_cluster = self.commands.client.is_clustered();
+        let is_silent = is_late && is_cluster && !self.reach.was_stopped_since(asked);
         hearing.map_err(|error| Unheard { reason: error.to_string(), is_silent })
     }
 
