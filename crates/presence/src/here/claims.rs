@@ -102,7 +102,10 @@ impl Claims {
         let mut line = self.waiting.lock();
         let Line { changed, again } = &mut *line;
         for (user, waiting) in gone.into_iter().filter(|(user, _)| !changed.contains_key(user)) {
-            again.insert(user, Waiting { cause: Cause::Closed, ..waiting });
+            // A bye is shown at once, and who said it here may have come elsewhere.
+            let cause =
+                if waiting.cause == Cause::Drained { Cause::Drained } else { Cause::Closed };
+            again.insert(user, Waiting { cause, ..waiting });
         }
         self.arrived.notify_one();
     }
@@ -226,6 +229,26 @@ fn claim(core: &Core, user: &UserId, waiting: Waiting, now: Tick) -> (Claim, Con
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn who_left_is_told_of_again_as_closed_and_as_drained_where_the_place_is_kept() {
+        let (claims, since) = (Claims::default(), Tick(1_000));
+        let left =
+            [("bo", Cause::Bye), ("cy", Cause::Silent), ("di", Cause::Drained), ("ed", Cause::Bye)];
+        let left = left.map(|(user, cause)| {
+            (UserId::new(user).unwrap(), Waiting { cause, since, heard: since })
+        });
+        claims.note_left(left.into(), Tick(2_000), Duration::from_secs(30));
+        claims.tell_again_who_left(|user| user.as_str() == "ed");
+        let told = claims.take_batch().unwrap_or_default();
+        let mut told: Vec<_> = told
+            .iter()
+            .map(|(user, waiting)| (user.as_str(), waiting.cause, waiting.since))
+            .collect();
+        told.sort_unstable_by_key(|(user, ..)| *user);
+        let again = [("bo", Cause::Closed), ("cy", Cause::Closed), ("di", Cause::Drained)];
+        assert_eq!(told, again.map(|(user, cause)| (user, cause, since)));
+    }
 
     #[test]
     fn batches_of_many_gateways_are_rarer_and_under_strain_no_rarer_than_two_a_second() {

@@ -48,6 +48,7 @@ use channels::{Address, Channels};
 use connect::{AbortOnDrop, CALL, Link, OPEN_TIMEOUT, Target};
 use events::Feed;
 use keys::Keyspace;
+use lease::Leases;
 use orders::Orders;
 use reach::Reach;
 use scripts::Scripts;
@@ -118,11 +119,13 @@ async fn open_target(
     let client = commands.client.clone();
     let subscription = Subscription::new(channels.clone(), expired);
     let keys = Keyspace::new(&options.prefix);
-    let mut feed = Feed::new(commands, subscriber, keys, subscription, reach.clone(), sender);
+    let leases = Arc::new(Leases::new(&options));
+    let mut feed =
+        Feed::new(commands, subscriber, keys, subscription, reach.clone(), leases.clone(), sender);
     feed.subscribe().await.map_err(failed)?;
 
     let store = RedisStore {
-        scripts: Scripts::new(client.clone(), &options, channels.clone()),
+        scripts: Scripts::new(client.clone(), &options, channels.clone(), leases),
         orders: Orders::new(&options),
         client,
         reach,

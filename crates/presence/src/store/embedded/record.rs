@@ -39,7 +39,7 @@ struct Hold {
 struct Voucher {
     gateway: Arc<str>,
     until: Moment,
-    /// None when the gateway drained: it keeps the user's place and adds nothing.
+    /// None when the gateway only keeps the user's place: until then the loss of its part is held back.
     contribution: Option<Contribution>,
     /// When the contribution's status was set.
     status_set_at: Moment,
@@ -52,6 +52,17 @@ struct Turn<'a> {
     change: Change,
     since: Moment,
     hold_until: Option<Moment>,
+}
+
+impl Turn<'_> {
+    fn gateways(&self) -> Vec<String> {
+        self.gateway.map(str::to_owned).into_iter().collect()
+    }
+}
+
+/// Whether a gateway tells with this that a user is gone from it.
+fn is_told_loss(cause: Cause) -> bool {
+    matches!(cause, Cause::Bye | Cause::Closed | Cause::Silent | Cause::Drained)
 }
 
 impl Voucher {
@@ -88,7 +99,8 @@ impl Record {
         let now = times.now;
         self.end_hold(now);
         let drained = claim.cause == Cause::Drained;
-        let before = self.vouchers.iter().find(|voucher| voucher.gateway == *gateway);
+        let mut living = self.vouchers.iter().filter(|voucher| voucher.contribution.is_some());
+        let before = living.find(|voucher| voucher.gateway == *gateway);
         let is_more = |before: &Voucher| claim.cause == Cause::Joined && !before.looks_like(claim);
         let has_come = before.is_none_or(is_more);
         self.vouchers.retain(|voucher| voucher.until > now && voucher.gateway != *gateway);
@@ -98,13 +110,23 @@ impl Record {
             self.vouchers.retain(|voucher| voucher.contribution.is_some());
         }
         let place_kept_until = self.place_kept_until();
-        if drained || claim.contribution.is_some() {
-            let status = claim.contribution.as_ref().and_then(|claimed| claimed.status.as_ref());
+        let hold =
+            claim.cause.hold(times.ttl, times.grace).map(|hold| hold.saturating_sub(claim.age));
+        if let Some(contribution) = claim.contribution.as_ref().filter(|_| !drained) {
+            let status_age = contribution.status.as_ref().map(|status| status.age);
             self.vouchers.push(Voucher {
                 gateway: gateway.clone(),
                 until: now + times.ttl,
-                contribution: claim.contribution.clone().filter(|_| !drained),
-                status_set_at: now - status.map_or(Duration::ZERO, |status| status.age),
+                contribution: Some(contribution.clone()),
+                status_set_at: now - status_age.unwrap_or_default(),
+            });
+        } else if let Some(hold) = hold.filter(|_| drained || self.is_anywhere()) {
+            // Whoever loses the user's last session may have lost it sooner than this one was, and tell of it later.
+            self.vouchers.push(Voucher {
+                gateway: gateway.clone(),
+                until: now + hold,
+                contribution: None,
+                status_set_at: now,
             });
         }
         let view = self.merge();
@@ -115,8 +137,6 @@ impl Record {
             _ if view.is_online() => Duration::ZERO,
             _ => claim.silence,
         };
-        let hold =
-            claim.cause.hold(times.ttl, times.grace).map(|hold| hold.saturating_sub(claim.age));
         let due_in_ms = claim.due_in_ms(times.ttl, times.grace);
         let due_ms = now.as_ms().saturating_add_signed(due_in_ms);
         let turn = Turn {
@@ -144,10 +164,10 @@ impl Record {
     /// Brings a record up to the truth of which nobody, or not everybody, vouches any more.
     pub(super) fn settle(&mut self, user: &UserId, times: &Times) -> Option<Standing> {
         self.end_hold(times.now);
-        let lapsed =
-            self.vouchers.iter().map(|voucher| voucher.until).filter(|end| *end <= times.now);
-        let lapsed = lapsed.max()?;
+        let living = self.vouchers.iter().filter(|voucher| voucher.contribution.is_some());
+        let lapsed = living.map(|voucher| voucher.until).filter(|end| *end <= times.now).max();
         self.vouchers.retain(|voucher| voucher.until > times.now);
+        let lapsed = lapsed?;
         let view = self.merge();
         let due = lapsed + times.grace;
         let turn = Turn {
@@ -159,10 +179,15 @@ impl Record {
         self.commit(user, view, &turn, times.now)
     }
 
-    /// Until when the user's place is kept by gateways that drain.
+    /// Until when the user's place is kept by gateways that have no session of the user any more.
     fn place_kept_until(&self) -> Option<Moment> {
-        let drained = self.vouchers.iter().filter(|voucher| voucher.contribution.is_none());
-        drained.map(|voucher| voucher.until).max()
+        let places = self.vouchers.iter().filter(|voucher| voucher.contribution.is_none());
+        places.map(|voucher| voucher.until).max()
+    }
+
+    /// Whether any gateway has a session of the user.
+    fn is_anywhere(&self) -> bool {
+        self.vouchers.iter().any(|voucher| voucher.contribution.is_some())
     }
 
     /// Where the user stands.
@@ -237,8 +262,8 @@ impl Record {
     ///
     /// The version grows only with what a watcher could tell apart, so that nothing an invisible user does shows.
     /// While a loss is held back, a user who comes back piece by piece stays held until it looks as before, or is out
-    /// of time; a bye that comes late, after the loss that it explains, ends the hold; and another loss makes it longer:
-    /// of a session that came and went between two batches.
+    /// of time; a bye that comes late, after the loss that it explains, ends the hold; and a loss elsewhere makes it longer,
+    /// and is from then on the one to be explained.
     fn commit(
         &mut self,
         user: &UserId,
@@ -273,15 +298,17 @@ impl Record {
     /// the loss back asks again before it is shown.
     fn move_hold(&mut self, turn: &Turn<'_>, now: Moment) -> bool {
         let cause = turn.change.cause;
-        let is_loss = matches!(cause, Cause::Bye | Cause::Closed | Cause::Silent | Cause::Drained);
-        let Some(hold) = self.held.as_mut().filter(|_| is_loss) else { return false };
+        let Some(hold) = self.held.as_mut().filter(|_| is_told_loss(cause)) else { return false };
         let until = turn.hold_until.unwrap_or(now);
         let is_bye = cause == Cause::Bye;
         let explains = is_bye || hold.before.gateways.iter().map(String::as_str).eq(turn.gateway);
         let released = explains && until + EARLIER < hold.until;
-        if released || !is_bye {
-            hold.until = if released { until } else { hold.until.max(until) };
+        if released {
+            hold.until = until;
             self.end_hold(now);
+        } else if !is_bye && until >= hold.until {
+            hold.until = until;
+            hold.before.gateways = turn.gateways();
         }
         released
     }
@@ -294,10 +321,16 @@ impl Record {
             view.since = hold.before.since;
         }
         let hold = match turn.hold_until.filter(|until| *until > now) {
-            Some(until) => Some(Box::new(pending.map_or_else(
-                || Hold { until, before: self.view.clone() },
-                |hold| Hold { until: until.max(hold.until), before: hold.before },
-            ))),
+            Some(until) => Some(match pending {
+                None => Box::new(Hold { until, before: self.view.clone() }),
+                Some(mut hold) => {
+                    hold.until = hold.until.max(until);
+                    if is_told_loss(turn.change.cause) {
+                        hold.before.gateways = turn.gateways();
+                    }
+                    hold
+                }
+            }),
             None if turn.change.cause == Cause::Joined && returning => pending,
             None => None,
         };

@@ -16,6 +16,7 @@ use tokio::time::{Instant, sleep, sleep_until, timeout};
 
 use super::connect::{Link, replace_connection};
 use super::keys::Keyspace;
+use super::lease::Leases;
 use super::outlet::{Outlet, Owed};
 use super::reach::Reach;
 use super::scripts::decode_event;
@@ -73,6 +74,7 @@ pub(super) struct Feed {
     keys: Keyspace,
     subscription: Subscription,
     reach: Arc<Reach>,
+    leases: Arc<Leases>,
     outlet: Outlet,
     /// What to tell as soon as the subscription stands.
     after_subscribing: Option<Owed>,
@@ -124,6 +126,7 @@ impl Feed {
         keys: Keyspace,
         subscription: Subscription,
         reach: Arc<Reach>,
+        leases: Arc<Leases>,
         events: mpsc::Sender<Event>,
     ) -> Self {
         let heard = Receivers {
@@ -142,6 +145,7 @@ impl Feed {
             keys,
             subscription,
             reach,
+            leases,
             outlet: Outlet::new(events),
             after_subscribing: None,
             failing: None,
@@ -213,7 +217,7 @@ impl Feed {
         if !self.subscription.is_news(message) {
             return;
         }
-        match decode_event(message.value.as_bytes().unwrap_or_default()) {
+        match decode_event(message.value.as_bytes().unwrap_or_default(), self.leases.now_ms()) {
             Ok(event) => self.outlet.send(event),
             Err(error) => {
                 tracing::warn!(%error, "a message about users is not understood; is another version at work?");

@@ -4,6 +4,7 @@ mod rows;
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
+use std::time::Duration;
 
 use bytes::Bytes;
 use fred::clients::Client;
@@ -47,11 +48,16 @@ pub(super) struct Scripts {
     refresh: Script,
     snapshot: Script,
     outdo: Script,
-    pub(super) leases: Leases,
+    pub(super) leases: Arc<Leases>,
 }
 
 impl Scripts {
-    pub(super) fn new(client: Client, options: &RedisOptions, channels: Arc<Channels>) -> Self {
+    pub(super) fn new(
+        client: Client,
+        options: &RedisOptions,
+        channels: Arc<Channels>,
+        leases: Arc<Leases>,
+    ) -> Self {
         Self {
             client,
             options: options.clone(),
@@ -61,7 +67,7 @@ impl Scripts {
             refresh: script!("lua/refresh.lua"),
             snapshot: script!("lua/snapshot.lua"),
             outdo: script!("lua/outdo.lua"),
-            leases: Leases::new(options),
+            leases,
         }
     }
 
@@ -108,8 +114,10 @@ impl Scripts {
             let answer = bytes_of(self.call(&self.snapshot, bucket, asked, contact).await?)?;
             let rows: Vec<Row> =
                 rmp_serde::from_slice(&answer).map_err(|error| nonsense(&error))?;
-            let standings =
-                part.iter().zip(rows).map(|((place, _), row)| Ok((*place, row.standing()?)));
+            let standings = part
+                .iter()
+                .zip(rows)
+                .map(|((place, _), row)| Ok((*place, row.standing(Duration::ZERO)?)));
             standings.collect::<Result<Vec<_>, StoreError>>()
         });
         let mut placed = try_join_all(calls).await?.concat();
@@ -186,12 +194,16 @@ pub(super) async fn run(
 }
 
 /// Reads a published message: from a script, the users that changed; from [`notice_message`], a notice.
-pub(super) fn decode_event(message: &[u8]) -> Result<Event, StoreError> {
+///
+/// `now_ms` by the store's clock: a message may have waited for this process, and holds are counted from when it was sent.
+pub(super) fn decode_event(message: &[u8], now_ms: u64) -> Result<Event, StoreError> {
     // Every gateway reads every message: to try one form after the other would cost more than all the rest.
     if is_list(message) {
-        let rows: Vec<Row> = rmp_serde::from_slice(message).map_err(|error| nonsense(&error))?;
-        let standings = rows.into_iter().map(Row::standing).collect::<Result<_, _>>()?;
-        return Ok(Event::Transitions(standings));
+        let (sent_ms, rows): (u64, Vec<Row>) =
+            rmp_serde::from_slice(message).map_err(|error| nonsense(&error))?;
+        let age = Duration::from_millis(now_ms.saturating_sub(sent_ms));
+        let standings = rows.into_iter().map(|row| row.standing(age));
+        return Ok(Event::Transitions(standings.collect::<Result<_, _>>()?));
     }
     let notice = rmp_serde::from_slice(message).map_err(|error| nonsense(&error))?;
     Ok(Event::Notice(notice))
@@ -220,4 +232,21 @@ fn bytes_of(value: Value) -> Result<Bytes, StoreError> {
 
 fn nonsense(error: &impl ToString) -> StoreError {
     StoreError::Nonsense(error.to_string())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_hold_is_counted_from_when_it_was_told_and_not_from_when_that_is_heard() {
+        let row = ("ana", "5000 offline 1 . . . ", "closed", 3_000, 2_000, "4000 online 1 . . g ");
+        let message = rmp_serde::to_vec(&(1_000, [row])).unwrap();
+        let remaining_ms = |now_ms: u64| {
+            let Ok(Event::Transitions(told)) = decode_event(&message, now_ms) else { panic!() };
+            told[0].held.as_ref().unwrap().remaining.as_millis()
+        };
+        // The clock of the store is known by what it said last: it may seem to be behind.
+        assert_eq!([0, 1_000, 1_700, 9_000].map(remaining_ms), [2_000, 2_000, 1_300, 0]);
+    }
 }

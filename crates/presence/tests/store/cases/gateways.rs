@@ -47,6 +47,34 @@ pub(crate) async fn repeating_a_claim_changes_nothing(world: World) {
     g.heard("end").await;
 }
 
+pub(crate) async fn the_hold_is_that_of_the_last_loss_in_whatever_order_they_are_told(
+    world: World,
+) {
+    let (stopped, other) = (world.gateway("stopped").await, world.gateway("other").await);
+    // Of one look, so that nothing is held back when the first of them is told.
+    stopped.join("ana", "ios").await;
+    other.join("ana", "ios").await;
+    other.leave("ana", Cause::Closed).await;
+    let grace = world.config.grace;
+    stopped.apply(Claim { age: grace / 2, ..leave("ana", Cause::Closed) }).await;
+    let held = stopped.look("ana").await.held;
+    assert!(held.as_ref().is_some_and(|held| held.remaining > grace * 3 / 4), "{held:?}");
+}
+
+pub(crate) async fn a_loss_that_is_told_again_does_not_shorten_the_hold_of_a_later_one(
+    world: World,
+) {
+    let (g1, g2) = (world.gateway("g1").await, world.gateway("g2").await);
+    g1.join("ana", "ios").await;
+    g1.leave("ana", Cause::Closed).await;
+    g2.join("ana", "web").await;
+    g2.leave("ana", Cause::Closed).await;
+    let grace = world.config.grace;
+    g1.apply(Claim { age: grace / 2, ..leave("ana", Cause::Closed) }).await;
+    let held = g1.look("ana").await.held;
+    assert!(held.as_ref().is_some_and(|held| held.remaining > grace * 3 / 4), "{held:?}");
+}
+
 pub(crate) async fn a_drained_user_stays_shown_and_is_dropped_by_a_bye_elsewhere(world: World) {
     let (g1, g2) = (world.gateway("g1").await, world.gateway("g2").await);
     g1.join("ana", "ios").await;

@@ -26,7 +26,7 @@ fn offline() -> Look {
     (Availability::Offline, None, Vec::new(), None)
 }
 
-/// What a gateway last claimed, when, and until when it vouches for it. A drained one claims nothing.
+/// What a gateway last claimed, when, and until when it vouches for it. One that keeps the place claims nothing.
 struct Part {
     gateway: &'static str,
     claimed_at: Moment,
@@ -74,7 +74,7 @@ impl Model {
     }
 
     /// The hold rule. `until` is when the cause lets a loss be shown.
-    fn change(&mut self, cause: Cause, by: &[&str], until: Moment, now: Moment) {
+    fn change(&mut self, cause: Cause, by: Vec<&'static str>, until: Moment, now: Moment) {
         let (shown, held) = (self.shown(now).clone(), self.held.take());
         let held = held.filter(|held| held.until > now);
         let before = std::mem::take(&mut self.on);
@@ -90,11 +90,13 @@ impl Model {
                 let explains = cause == Cause::Bye || held.on == by;
                 let ends_early = explains && until + Duration::from_millis(100) < held.until;
                 let moves = told && new.0 == Availability::Offline;
-                let later = if cause == Cause::Bye { held.until } else { held.until.max(until) };
                 match (moves, ends_early) {
-                    (false, _) => held,
                     (true, true) => Held { until, ..held },
-                    (true, false) => Held { until: later, ..held },
+                    // The later loss is the one to be explained.
+                    (true, false) if cause != Cause::Bye && until >= held.until => {
+                        Held { until, on: by.clone(), ..held }
+                    }
+                    _ => held,
                 }
             })
             .filter(|held| held.until > now)
@@ -102,7 +104,8 @@ impl Model {
             None
         } else if until > now && was_here {
             let owed = held.as_ref().map_or(until, |held| held.until.max(until));
-            let on = held.map_or(before, |held| held.on);
+            let told = cause != Cause::Expired && !matches!(cause, Cause::Joined | Cause::Status);
+            let on = held.map_or(before, |held| if told { by } else { held.on });
             Some(Held { until: owed, look: shown, on })
         } else {
             // Who comes back piece by piece stays held.
@@ -122,24 +125,29 @@ impl Model {
             let (before, after) = (part.claimed.as_ref(), claim.contribution.as_ref());
             claim.cause == Cause::Joined && before.map(look) != after.map(look)
         };
-        let here = self.parts.iter().find(|part| part.gateway == gateway);
+        let here = self.parts.iter().filter(|part| part.claimed.is_some());
+        let here = here.clone().find(|part| part.gateway == gateway);
         let comes = comes && here.is_none_or(more);
         self.parts.retain(|part| part.until > now && part.gateway != gateway);
-        // A drained gateway keeps the user's place until the user comes elsewhere, or signs out.
+        // Places are kept until the user comes elsewhere, or signs out.
         self.parts.retain(|part| part.claimed.is_some() || !(comes || claim.cause == Cause::Bye));
         let place_kept = self.place_kept();
         let claimed = claim.contribution.clone().filter(|_| !drained);
-        if drained || claimed.is_some() {
-            self.parts.push(Part { gateway, claimed_at: now, until: now + TTL, claimed });
-        }
         let hold = match claim.cause {
             Cause::Joined | Cause::Status | Cause::Bye => Duration::ZERO,
             Cause::Closed | Cause::Silent | Cause::Expired => GRACE,
             Cause::Drained => TTL,
         };
         let until = now + hold.saturating_sub(claim.age);
+        let lives = self.parts.iter().any(|part| part.claimed.is_some());
+        if claimed.is_some() {
+            self.parts.push(Part { gateway, claimed_at: now, until: now + TTL, claimed });
+        } else if drained || lives && !hold.is_zero() {
+            // Whoever loses the last session may have lost it sooner, and tell of it later.
+            self.parts.push(Part { gateway, claimed_at: now, until, claimed });
+        }
         let until = if hold.is_zero() { until } else { until.max(place_kept.unwrap_or(until)) };
-        self.change(claim.cause, &[gateway], until, now);
+        self.change(claim.cause, vec![gateway], until, now);
     }
 
     fn place_kept(&self) -> Option<Moment> {
@@ -148,11 +156,12 @@ impl Model {
 
     /// Those of whom nobody vouched for the TTL are gone, since then.
     fn lapse(&mut self, now: Moment) {
-        let gone = self.parts.iter().map(|part| part.until).filter(|until| *until <= now).max();
+        let living = self.parts.iter().filter(|part| part.claimed.is_some());
+        let gone = living.map(|part| part.until).filter(|until| *until <= now).max();
+        self.parts.retain(|part| part.until > now);
         if let Some(gone) = gone {
-            self.parts.retain(|part| part.until > now);
             let until = (gone + GRACE).max(self.place_kept().unwrap_or(gone));
-            self.change(Cause::Expired, &[], until, now);
+            self.change(Cause::Expired, Vec::new(), until, now);
         }
     }
 }

@@ -18,8 +18,8 @@ local function vouch_once(bucket)
   end
 end
 
--- A user who has come here, or has signed out, needs nobody's drained place-holder any more.
-local function drop_drained(user_key, contributions)
+-- A user who has come here, or has signed out, needs nobody to keep the place any more.
+local function drop_places(user_key, contributions)
   for gateway, contribution in pairs(contributions) do
     if kept_until(contribution) and gateway ~= setup.gateway then
       call('HDEL', user_key, gateway)
@@ -30,7 +30,7 @@ end
 
 -- Whether a user has come here: there was no session before, or there is one more that shows.
 local function has_come(cause, contribution, before)
-  return not before or cause == 'joined' and string.match(before, '^%d+ (.*)$') ~= contribution
+  return not before or kept_until(before) or cause == 'joined' and string.match(before, '^%d+ (.*)$') ~= contribution
 end
 
 -- When a status was set, in µs; 0 when none was, which is older than any.
@@ -63,25 +63,27 @@ for _, claim in ipairs(claims) do
   note_lost(bucket, record.view, contributions, setup.gateway)
   local comes = contribution ~= '' and contribution ~= 'drained'
     and has_come(cause, contribution, contributions[setup.gateway])
-  if contribution == '' then
-    call('HDEL', user_key, setup.gateway)
-    contributions[setup.gateway] = nil
-    if until_ms > 0 then
-      call('PEXPIREAT', user_key, integer(until_ms))
-    end
-  else
-    if contribution == 'drained' then
-      contribution = 'drained ' .. integer(now_ms + vouch_ms)
-    else
-      contribution = set_at(status_age_ms) .. ' ' .. contribution
-    end
+  contributions[setup.gateway] = nil
+  if contribution ~= '' and contribution ~= 'drained' then
+    contribution = set_at(status_age_ms) .. ' ' .. contribution
     vouch_once(bucket)
     call('HSET', user_key, setup.gateway, contribution)
     call('PEXPIRE', user_key, integer(vouch_ms))
     contributions[setup.gateway] = contribution
+  elseif hold_ms > 0 and (contribution == 'drained' or is_anywhere(contributions)) then
+    -- Whoever loses the user's last session may have lost it sooner than this one was, and tell of it later.
+    local until_then = now_ms + hold_ms
+    contributions[setup.gateway] = 'left ' .. integer(until_then)
+    call('HSET', user_key, setup.gateway, contributions[setup.gateway])
+    call('PEXPIREAT', user_key, integer(math.max(until_ms, until_then)))
+  else
+    call('HDEL', user_key, setup.gateway)
+    if until_ms > 0 then
+      call('PEXPIREAT', user_key, integer(until_ms))
+    end
   end
   if comes or cause == 'bye' then
-    drop_drained(user_key, contributions)
+    drop_places(user_key, contributions)
   end
   local hold_until = hold_ms > 0 and now_ms + hold_ms or 0
   if cause ~= 'joined' and cause ~= 'status' then

@@ -1,8 +1,9 @@
 -- What the three scripts share: the keys of a user, reading and writing its record, and telling the gateways.
 --
 -- Keys, all of one bucket b in the same hash slot ({b} is the hash tag):
---   <prefix>:{b}:user:<user>   hash, TTL: gateway -> "<set_at_us> <show> <devices> <text>", or "drained <until_ms>" when it
---                              only keeps the user's place. Exists while the user is online.
+--   <prefix>:{b}:user:<user>   hash, TTL: gateway -> "<set_at_us> <show> <devices> <text>", or "left <until_ms>" when it only
+--                              keeps the user's place: until then the loss of its part is held back. Exists while the user
+--                              is online.
 --   <prefix>:{b}:seen:<user>   string, kept for `last_seen`: the view's line; while a loss is held back, a second line
 --                              "<hold_until_ms> <the line shown until then>"; and when that waits for gateways to join the
 --                              user again, a third that names them.
@@ -187,9 +188,19 @@ local function alive_until(bucket, gateway)
   return is_good and math.max(vouched, setup.good_until_ms) or vouched
 end
 
--- Until when a gateway that drains keeps the user's place; nil where it does more.
+-- Until when a gateway keeps the user's place that has no session of the user any more; nil where it has.
 local function kept_until(contribution)
-  return tonumber(string.match(contribution, '^drained (%d+)$'))
+  return tonumber(string.match(contribution, '^left (%d+)$'))
+end
+
+-- Whether any gateway has a session of the user.
+local function is_anywhere(contributions)
+  for _, contribution in pairs(contributions) do
+    if not kept_until(contribution) then
+      return true
+    end
+  end
+  return false
 end
 
 -- Notes for each gateway that a view names (but one), and that has no part in the user any more, that this is so: it may
@@ -210,19 +221,20 @@ local function note_lost(bucket, view, contributions, but)
 end
 
 -- What the gateways contribute: gateway -> contribution, without those that count as alive no more, which are removed.
--- Then until when the others but this one do, and until when the last of the removed did, if any was.
+-- Then until when the others but this one do, and until when the last of the removed did that had a session, if any was.
 local function load_contributions(bucket, user)
   local flat = own('HGETALL', key(bucket, 'user', user))
   local contributions, until_ms, lapsed = {}, 0, nil
   for i = 1, #flat, 2 do
     local gateway = flat[i]
-    local alive = gateway == setup.gateway and 0 or kept_until(flat[i + 1]) or alive_until(bucket, gateway)
+    local kept = kept_until(flat[i + 1])
+    local alive = gateway == setup.gateway and 0 or kept or alive_until(bucket, gateway)
     if alive > now_ms or gateway == setup.gateway then
       contributions[gateway] = flat[i + 1]
       until_ms = math.max(until_ms, alive)
     else
       call('HDEL', key(bucket, 'user', user), gateway)
-      lapsed = math.max(lapsed or 0, alive)
+      lapsed = kept and lapsed or math.max(lapsed or 0, alive)
     end
   end
   return contributions, until_ms, lapsed
@@ -295,7 +307,7 @@ end
 -- The version grows only with what a watcher could tell apart, so that nothing an invisible user does shows.
 -- While a loss is held back, a user who comes back piece by piece stays held until it looks as before, or is out of time;
 -- a bye that comes late, after the loss that it explains, ends the hold, or shortens it to its own, and so does any loss on the
--- one gateway where the user was; and another loss makes it longer: of a session that came and went between two batches.
+-- one gateway where the user was; and a loss elsewhere makes it longer, and is from then on the one to be explained.
 -- A hold that waits for gateways ends, whatever they tell, when the last of them has or is dead, and not before.
 local function commit(bucket, user, record, view, change)
   local old = record.view
@@ -317,6 +329,9 @@ local function commit(bucket, user, record, view, change)
     end
     if hold_until > now_ms then
       local is_all = answered or change.cause == 'bye'
+      if hold and LOSSES[change.cause] then
+        hold.gateways = setup.gateway
+      end
       record.before = hold or old
       record.hold_until = is_all and hold_until or math.max(record.hold_until, hold_until)
     elseif answered
@@ -341,9 +356,10 @@ local function commit(bucket, user, record, view, change)
     if released then
       record.hold_until = hold_until
       record.before = hold_until > now_ms and hold or nil
-    elseif is_loss and change.cause ~= 'bye' and hold_until > record.stored_until then
+    elseif is_loss and change.cause ~= 'bye' and hold_until >= record.stored_until then
       -- Nobody needs to be told: whoever holds the loss back asks again before it is shown.
       record.hold_until = math.max(record.hold_until, hold_until)
+      hold.gateways = setup.gateway
       save_record(bucket, user, record)
     elseif record.awaited ~= awaited then
       record.hold_until = is_loss and math.max(record.hold_until, hold_until) or record.hold_until
@@ -373,7 +389,7 @@ local function last_alive(bucket, view)
   return last
 end
 
--- Until when the place of a user is kept by gateways that drain (but one); 0 when by none.
+-- Until when the place of a user is kept by gateways (but one); 0 when by none.
 local function place_kept_until(contributions, but)
   local kept = 0
   for gateway, contribution in pairs(contributions) do
@@ -420,9 +436,9 @@ local function settle(bucket, user, record)
   })
 end
 
--- Tells every gateway, in one message, of all that was committed.
+-- Tells every gateway, in one message, of all that was committed: { now_ms, rows }.
 local function publish()
   if #news > 0 then
-    call(setup.publish, setup.channel, cmsgpack.pack(news))
+    call(setup.publish, setup.channel, cmsgpack.pack({ now_ms, news }))
   end
 end

@@ -148,12 +148,14 @@ fn millis(duration: Duration) -> u64 {
 pub(super) struct Row<'a>(UserId, &'a str, &'a str, u64, u64, &'a str);
 
 impl Row<'_> {
-    pub(super) fn standing(self) -> Result<Standing, StoreError> {
+    /// `age`: for how long it was on the way.
+    pub(super) fn standing(self, age: Duration) -> Result<Standing, StoreError> {
         let Self(user, line, cause, due_ms, hold_ms, before) = self;
         let held = match before {
             "" => None,
             before => {
-                Some(Held { remaining: Duration::from_millis(hold_ms), before: view(before)? })
+                let remaining = Duration::from_millis(hold_ms).saturating_sub(age);
+                Some(Held { remaining, before: view(before)? })
             }
         };
         let change = match cause {
