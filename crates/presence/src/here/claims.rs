@@ -7,7 +7,7 @@
 #[cfg(test)]
 mod model;
 
-use std::collections::{HashMap, VecDeque};
+use std::collections::HashMap;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
@@ -42,8 +42,15 @@ pub(crate) struct Claims {
     /// How many were taken out to be told, and are not yet known to have arrived.
     in_flight: AtomicUsize,
     arrived: Notify,
-    /// Who left within the TTL, and was told of: a store that lost the last that it was told is told again.
-    left: Mutex<VecDeque<(UserId, Waiting)>>,
+    /// Told again to a store that lost the last that it was told.
+    left: Mutex<Left>,
+}
+
+/// Whose leave is the last that the store was told of them, or is being told.
+#[derive(Default)]
+struct Left {
+    users: HashMap<UserId, Waiting>,
+    tidied: Tick,
 }
 
 /// Each user once: those who changed, and behind them those who are told of again, as all are after a fault.
@@ -86,26 +93,34 @@ impl Claims {
         self.arrived.notify_one();
     }
 
-    /// The store was told that these have left.
-    fn note_left(&self, left: Vec<(UserId, Waiting)>, now: Tick, ttl: Duration) {
-        let mut told = self.left.lock();
-        while told.front().is_some_and(|(_, waiting)| now.since(waiting.since) > ttl) {
-            told.pop_front();
+    /// The store is about to be told this of these users.
+    fn note_telling(&self, told: &[(UserId, Waiting)], claims: &[Claim], now: Tick, ttl: Duration) {
+        let mut left = self.left.lock();
+        for ((user, waiting), claim) in told.iter().zip(claims) {
+            if claim.is_leave() {
+                left.users.insert(user.clone(), *waiting);
+            } else {
+                left.users.remove(user);
+            }
         }
-        told.extend(left);
+        if now.since(left.tidied) > ttl {
+            left.tidied = now;
+            left.users.retain(|_, waiting| now.since(waiting.since) <= ttl);
+        }
     }
 
-    /// Who left lately is told of again, unless there is newer to tell; all others of them are here again.
-    fn tell_again_who_left(&self, is_here: impl Fn(&UserId) -> bool) {
-        let left = self.left.lock().clone();
-        let gone: Vec<_> = left.into_iter().filter(|(user, _)| !is_here(user)).collect();
+    /// Who left within the TTL is told of again, unless there is newer to tell.
+    fn tell_again_who_left(&self, now: Tick, ttl: Duration) {
+        let left = self.left.lock().users.clone();
+        let lately = left.into_iter().filter(|(_, waiting)| now.since(waiting.since) <= ttl);
         let mut line = self.waiting.lock();
         let Line { changed, again } = &mut *line;
-        for (user, waiting) in gone.into_iter().filter(|(user, _)| !changed.contains_key(user)) {
-            // A bye is shown at once, and who said it here may have come elsewhere.
-            let cause =
-                if waiting.cause == Cause::Drained { Cause::Drained } else { Cause::Closed };
-            again.insert(user, Waiting { cause, ..waiting });
+        for (user, waiting) in lately {
+            if changed.contains_key(&user) {
+                continue;
+            }
+            // Not as a bye, which is shown at once: who said it here may have come elsewhere.
+            again.insert(user, Waiting { cause: Cause::Closed, ..waiting });
         }
         self.arrived.notify_one();
     }
@@ -182,7 +197,7 @@ fn pace(gateways: u32, strain: &Strain) -> Duration {
 pub(crate) async fn assert_when_asked(core: Arc<Core>) {
     loop {
         core.assertion_asked.notified().await;
-        core.claims.tell_again_who_left(|user| core.roster.has(user));
+        core.claims.tell_again_who_left(core.clock.now(), core.config.ttl);
         let first = fastrand::usize(..PARTS);
         for part in 0..PARTS {
             let users = core.roster.users_of_part((first + part) % PARTS);
@@ -201,12 +216,10 @@ async fn send(core: &Core, batch: &[(UserId, Waiting)]) -> Result<(), StoreError
     let claims = batch.iter().map(|(user, waiting)| claim(core, user, *waiting, now));
     let (claims, conns): (Vec<Claim>, Vec<Conns>) = claims.unzip();
     core.metrics.claims.inc_by(batch.len() as u64);
-    let left = batch.iter().zip(&claims).filter(|(_, claim)| claim.is_leave());
-    let left = left.map(|(told, _)| told.clone()).collect();
-    let told = core.store.apply(claims).await;
-    if told.is_ok() && core.store.may_forget() {
-        core.claims.note_left(left, now, core.config.ttl);
+    if core.store.may_forget() {
+        core.claims.note_telling(batch, &claims, now, core.config.ttl);
     }
+    let told = core.store.apply(claims).await;
     for ((user, _), conns) in batch.iter().zip(conns) {
         core.welcome(user, &conns);
     }
@@ -229,25 +242,54 @@ fn claim(core: &Core, user: &UserId, waiting: Waiting, now: Tick) -> (Claim, Con
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::store::Contribution;
+
+    const TTL: Duration = Duration::from_secs(30);
+
+    /// A gateway that tells the store.
+    fn tell(claims: &Claims, user: &str, cause: Cause, since: Tick) {
+        let user = UserId::new(user).unwrap();
+        claims.push(user.clone(), cause, since, since);
+        let batch = claims.take_batch().unwrap_or_default();
+        let contribution = (cause == Cause::Joined).then(Contribution::default);
+        let (age, silence) = (Duration::ZERO, Duration::ZERO);
+        claims.note_telling(
+            &batch,
+            &[Claim { user, contribution, cause, age, silence }],
+            since,
+            TTL,
+        );
+    }
 
     #[test]
-    fn who_left_is_told_of_again_as_closed_and_as_drained_where_the_place_is_kept() {
-        let (claims, since) = (Claims::default(), Tick(1_000));
-        let left =
-            [("bo", Cause::Bye), ("cy", Cause::Silent), ("di", Cause::Drained), ("ed", Cause::Bye)];
-        let left = left.map(|(user, cause)| {
-            (UserId::new(user).unwrap(), Waiting { cause, since, heard: since })
-        });
-        claims.note_left(left.into(), Tick(2_000), Duration::from_secs(30));
-        claims.tell_again_who_left(|user| user.as_str() == "ed");
+    fn the_last_leave_is_told_again_of_who_left_within_the_ttl_and_of_nobody_else() {
+        let claims = Claims::default();
+        for (user, cause, since) in [
+            ("long ago", Cause::Closed, 0),
+            ("bo", Cause::Bye, 20_000),
+            ("cy", Cause::Silent, 20_000),
+            ("drained later", Cause::Closed, 20_000),
+            ("back", Cause::Closed, 20_000),
+            ("changing", Cause::Closed, 20_000),
+            ("back", Cause::Joined, 21_000),
+            ("drained later", Cause::Drained, 22_000),
+        ] {
+            tell(&claims, user, cause, Tick(since));
+        }
+        claims.push(UserId::new("changing").unwrap(), Cause::Joined, Tick(23_000), Tick(23_000));
+        claims.tell_again_who_left(Tick(40_000), TTL);
         let told = claims.take_batch().unwrap_or_default();
-        let mut told: Vec<_> = told
-            .iter()
-            .map(|(user, waiting)| (user.as_str(), waiting.cause, waiting.since))
-            .collect();
+        let mut told: Vec<_> =
+            told.iter().map(|(user, w)| (user.as_str(), w.cause, w.since.0)).collect();
         told.sort_unstable_by_key(|(user, ..)| *user);
-        let again = [("bo", Cause::Closed), ("cy", Cause::Closed), ("di", Cause::Drained)];
-        assert_eq!(told, again.map(|(user, cause)| (user, cause, since)));
+        assert_eq!(
+            told,
+            [
+                ("bo", Cause::Closed, 20_000),
+                ("changing", Cause::Joined, 23_000),
+                ("cy", Cause::Closed, 20_000),
+            ]
+        );
     }
 
     #[test]

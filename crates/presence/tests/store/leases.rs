@@ -271,6 +271,26 @@ async fn the_part_of_a_dead_gateway_does_not_live_on_by_a_place_that_another_kee
 }
 
 #[tokio::test]
+async fn a_place_that_was_kept_for_longer_than_a_gateway_lived_is_no_life_of_the_user() {
+    let world = World::new(Kind::Redis, slow());
+    let (dead, closing) = (world.gateway("dead").await, world.gateway("closing").await);
+    dead.join("ana", "ios").await;
+    closing.join("ana", "ios").await;
+    closing.leave("ana", Cause::Closed).await;
+    let since = world.config.ttl + Duration::from_secs(30);
+    age_by(&world, &dead, since, since);
+    let server = shared_server(Kind::Redis);
+    let now_secs: u64 = server.cli(&["TIME"]).lines().next().unwrap().parse().unwrap();
+    let place = format!("left {}", 1_000 * now_secs - 1);
+    server.cli(&["HSET", &keys_of(world.prefix(), &user("ana")).user, "closing", &place]);
+    let other = world.gateway("other").await;
+    renew(&other).await;
+    let ana = other.look("ana").await;
+    let remaining = ana.held.as_ref().map(|held| held.remaining);
+    assert!(remaining.is_some_and(|left| left < Duration::from_secs(35)), "{ana:?}");
+}
+
+#[tokio::test]
 async fn the_place_that_a_drained_gateway_kept_is_given_up_after_the_ttl() {
     let world = World::new(Kind::Redis, quick());
     let (drained, other) = (world.gateway("drained").await, world.gateway("other").await);

@@ -234,7 +234,9 @@ local function load_contributions(bucket, user)
       until_ms = math.max(until_ms, alive)
     else
       call('HDEL', key(bucket, 'user', user), gateway)
-      lapsed = kept and lapsed or math.max(lapsed or 0, alive)
+      if not kept then
+        lapsed = math.max(lapsed or 0, alive)
+      end
     end
   end
   return contributions, until_ms, lapsed
