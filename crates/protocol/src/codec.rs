@@ -2,6 +2,7 @@
 //!
 //! Reading goes in two steps: `value` turns a frame into a tree, the only place where the formats
 //! differ, then `client` or `gateway` picks the fields of the one message that its `type` names.
+//! The two messages that hold states, nearly all that a client ever reads, are tried first without a tree, by `states`.
 //! Whatever a peer sends, reading neither panics nor takes more memory than a fixed multiple of the
 //! frame's length, and a refusal says what was wrong and what would be right.
 
@@ -9,6 +10,7 @@ mod client;
 mod fields;
 mod gateway;
 mod kinds;
+mod states;
 mod value;
 
 use bytes::Bytes;
@@ -54,7 +56,7 @@ pub fn decode_client(format: Format, frame: &[u8]) -> Result<ClientMessage, Deco
 
 /// Reads what a gateway sent.
 pub fn decode_gateway(format: Format, frame: &[u8]) -> Result<GatewayMessage, DecodeError> {
-    decode(format, frame, gateway::read)
+    states::read(format, frame).map_or_else(|| decode(format, frame, gateway::read), Ok)
 }
 
 /// Writes a client's message.

@@ -41,28 +41,39 @@ pub(super) fn parse<'de>(
     frame: &'de [u8],
     map: &mut Map<'de>,
 ) -> Result<(), String> {
+    parse_as(format, frame, MessageMap(map))
+}
+
+/// Reads the whole frame, which is a map, as `seed` does. A fault is told as a sentence.
+pub(super) fn parse_as<'de, S: DeserializeSeed<'de>>(
+    format: Format,
+    frame: &'de [u8],
+    seed: S,
+) -> Result<S::Value, String> {
     match format {
-        Format::Json => parse_json(frame, map),
-        Format::MsgPack => parse_msgpack(frame, map),
+        Format::Json => parse_json(frame, seed),
+        Format::MsgPack => parse_msgpack(frame, seed),
     }
 }
 
-fn parse_json<'de>(frame: &'de [u8], map: &mut Map<'de>) -> Result<(), String> {
+fn parse_json<'de, S: DeserializeSeed<'de>>(frame: &'de [u8], seed: S) -> Result<S::Value, String> {
     if frame.trim_ascii_start().first() != Some(&b'{') {
         return Err("a message is a JSON object with a string `type`".to_owned());
     }
     let mut from = serde_json::Deserializer::from_slice(frame);
-    let read = MessageMap(map).deserialize(&mut from).and_then(|()| from.end());
+    let read = seed.deserialize(&mut from).and_then(|read| from.end().map(|()| read));
     read.map_err(|error| format!("not valid JSON: {error}"))
 }
 
-fn parse_msgpack<'de>(frame: &'de [u8], map: &mut Map<'de>) -> Result<(), String> {
+fn parse_msgpack<'de, S: DeserializeSeed<'de>>(
+    frame: &'de [u8],
+    seed: S,
+) -> Result<S::Value, String> {
     if !matches!(frame.first(), Some(0x80..=0x8f | 0xde | 0xdf)) {
         return Err("a message is a MessagePack map with a string `type`".to_owned());
     }
     let mut from = rmp_serde::Deserializer::from_read_ref(frame);
-    let read = MessageMap(map).deserialize(&mut from);
-    read.map_err(|error| match error {
+    let read = seed.deserialize(&mut from).map_err(|error| match error {
         // Of a frame that is whole in memory nothing else can fail to be read.
         MsgPackError::InvalidMarkerRead(_) | MsgPackError::InvalidDataRead(_) => {
             "not valid MessagePack: it ends too early".to_owned()
@@ -71,7 +82,7 @@ fn parse_msgpack<'de>(frame: &'de [u8], map: &mut Map<'de>) -> Result<(), String
     })?;
     // The reader does not tell where it stands, but only at the end does the next marker fail.
     match u8::deserialize(&mut from) {
-        Err(MsgPackError::InvalidMarkerRead(_)) => Ok(()),
+        Err(MsgPackError::InvalidMarkerRead(_)) => Ok(read),
         _ => Err("not valid MessagePack: bytes follow after the message".to_owned()),
     }
 }
