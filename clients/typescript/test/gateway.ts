@@ -60,6 +60,10 @@ export class Program {
     await ended;
   }
 
+  get pid(): number | undefined {
+    return this.#child?.pid;
+  }
+
   get url(): string {
     return `ws://127.0.0.1:${this.port}/ws`;
   }

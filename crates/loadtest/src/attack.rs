@@ -27,6 +27,7 @@ use futures::{SinkExt, StreamExt};
 use http::Uri;
 use presence_protocol::{ClientMessage, Format, GatewayMessage, Hello, UserId};
 use tokio::process::{Child, Command};
+use tokio::runtime::Builder;
 use tokio::task::spawn_blocking;
 use tokio::time::{sleep, timeout};
 
@@ -57,7 +58,7 @@ const END_MAX: Duration = Duration::from_secs(10);
 /// Makes the attacks; fails when the crowd saw an error, or was told later than is let pass.
 pub(crate) fn attack(args: &AttackArgs) -> Result<ExitCode> {
     let files = Files::open(args.json.as_deref(), None)?;
-    work_and_tell(attacks(args), files)
+    work_and_tell(Builder::new_multi_thread(), attacks(args), files)
 }
 
 async fn attacks(args: &AttackArgs) -> Result<Report> {

@@ -177,6 +177,14 @@ pub(crate) struct Footprint {
     pub(crate) cpu_secs: f64,
 }
 
+impl Footprint {
+    /// All the CPU time, shared by the connections that came up, returns included; in µs.
+    pub(crate) fn cpu_us_per_connection(&self, report: &Report) -> Option<f64> {
+        let connected = report.count(names::CONNECTED);
+        (connected > 0).then(|| 1e6 * self.cpu_secs / connected as f64)
+    }
+}
+
 /// A server's process, or several of one kind taken together.
 #[derive(Debug, Deserialize, Serialize)]
 pub(crate) struct Server {

@@ -36,12 +36,13 @@ pub(crate) trait Reported: Serialize {
     }
 }
 
-/// Works on a runtime of its own, and tells what came of it.
+/// Works on a runtime of this kind, and tells what came of it.
 pub(crate) fn work_and_tell<R: Reported>(
+    mut runtime: Builder,
     work: impl Future<Output = Result<R>>,
     files: Files,
 ) -> Result<ExitCode> {
-    let runtime = Builder::new_multi_thread().enable_all().build()?;
+    let runtime = runtime.enable_all().build()?;
     let report = runtime.block_on(work);
     // What goes on is not waited for.
     runtime.shutdown_background();

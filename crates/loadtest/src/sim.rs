@@ -5,15 +5,16 @@
 //! ends. One loop does that for all of them, and must stay cheaper than what it drives: there is no
 //! task, timer or channel for a session here.
 //!
-//! Read in this order: `args` and `plan` (what to do), `rhythm` (when), `gateways` and `crowd` (the
-//! engines, and who sits in them), `seen` (what their clients are told), `set_ex` (the same
-//! heartbeats without engines, to compare), `meter` (what that took), `stages` (one after the other),
-//! `progress` and `report`.
+//! Read in this order: `args` and `plan` (what to do), `rhythm` and `turns` (when), `gateways` and
+//! `crowd` (the engines, and who sits in them), `seen` (what their clients are told), `set_ex` (the
+//! same heartbeats without engines, to compare), `meter` (what that took), `stages` (one after the
+//! other), `progress` and `report`.
 
 pub(crate) mod args;
 mod plan;
 
 mod rhythm;
+mod turns;
 
 mod crowd;
 mod gateways;
@@ -32,6 +33,7 @@ use std::process::ExitCode;
 
 use anyhow::Result;
 use presence_testkit::RedisServer;
+use tokio::runtime::Builder;
 
 use crate::reported::{Files, work_and_tell};
 use args::SimArgs;
@@ -48,5 +50,13 @@ pub(crate) fn simulate(args: &SimArgs) -> Result<ExitCode> {
         own_server = RedisServer::start();
         own_server.url()
     };
-    work_and_tell(stages::run(&plan, &url), files)
+    // The clients have a thread and timers of their own: what they take is not the engines'.
+    let engines = Builder::new_multi_thread().enable_all().build()?;
+    let told = work_and_tell(
+        Builder::new_current_thread(),
+        stages::run(&plan, &url, engines.handle()),
+        files,
+    );
+    engines.shutdown_background();
+    told
 }

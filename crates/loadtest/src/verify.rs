@@ -35,6 +35,7 @@ mod story;
 use std::process::ExitCode;
 
 use anyhow::Result;
+use tokio::runtime::Builder;
 
 use crate::reported::{Files, work_and_tell};
 use args::VerifyArgs;
@@ -44,5 +45,5 @@ use plan::Plan;
 pub(crate) fn verify(args: &VerifyArgs) -> Result<ExitCode> {
     let plan = Plan::of(args)?;
     let files = Files::open(args.json.as_deref(), None)?;
-    work_and_tell(check::check(args, plan), files)
+    work_and_tell(Builder::new_multi_thread(), check::check(args, plan), files)
 }

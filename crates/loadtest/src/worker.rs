@@ -127,11 +127,11 @@ fn run(
 }
 
 fn open_ledger(assignment: &Assignment) -> io::Result<Ledger> {
-    let world = assignment.world.clone();
+    let (world, own) = (assignment.world.clone(), assignment.users.clone());
     match &assignment.ledger {
-        LedgerPlace::Shared(path) => Ledger::open(path, world),
+        LedgerPlace::Shared(path) => Ledger::open(path, world, own),
         // Its name is gone at once, and it is as well when this process ends.
-        LedgerPlace::Own => Ledger::open(ledger::create(world.len() as u32)?.path(), world),
+        LedgerPlace::Own => Ledger::open(ledger::create(world.len() as u32)?.path(), world, own),
     }
 }
 

@@ -6,11 +6,21 @@ use std::io::{IsTerminal, stderr};
 use indicatif::{ProgressBar, ProgressStyle};
 
 use crate::coordinator::merge::Merge;
-use crate::measures::{Count, Timing};
+use crate::measures::{Count, Measures, Timing};
 use crate::report::Second;
+use crate::report::names::spoken;
 
 /// When the testers themselves were this late, it is said.
 const LATE_WORTH_A_WORD_MS: f64 = 50.0;
+
+/// Promises that are seen broken while a run goes on.
+const BROKEN: [Count; 5] = [
+    Count::FalseOffline,
+    Count::EarlyOffline,
+    Count::FlapsShown,
+    Count::Backward,
+    Count::LostChanges,
+];
 
 pub(super) struct Progress {
     planned: u64,
@@ -23,7 +33,7 @@ pub(super) struct Progress {
 impl Progress {
     pub(super) fn new(planned: u64) -> Self {
         let bar = stderr().is_terminal().then(|| {
-            let style = ProgressStyle::with_template("{elapsed:>4} {bar:24} {msg}")
+            let style = ProgressStyle::with_template("{elapsed:>4} {bar:24} {msg}\n     {prefix}")
                 .expect("the template is constant and valid");
             ProgressBar::new(planned).with_style(style)
         });
@@ -36,13 +46,14 @@ impl Progress {
             return;
         };
         self.shown_s = second.at_s;
-        let line = self.line(merge, second);
+        let (flow, trouble) = (self.flow(second), trouble(&merge.whole, second));
         match &self.bar {
             Some(bar) => {
                 bar.set_position(second.open);
-                bar.set_message(line);
+                bar.set_message(flow);
+                bar.set_prefix(trouble);
             }
-            None => eprintln!("{:4}s  {line}", second.at_s),
+            None => eprintln!("{:4}s  {flow}  {trouble}", second.at_s),
         }
     }
 
@@ -60,28 +71,50 @@ impl Progress {
         }
     }
 
-    fn line(&self, merge: &Merge, second: &Second) -> String {
+    /// How many are there, what they did in this second, and how long that took.
+    fn flow(&self, second: &Second) -> String {
         let grew = |count: Count| second.grew.get(count.name()).copied().unwrap_or_default();
-        let p99 = |timing: Timing| second.timings.get(timing.name()).map(|brief| brief.p99_ms);
-        let whole = &merge.whole;
         let mut line = format!(
-            "open {}/{}  connecting {}  failed {}  dropped {}  pings {}/s  pushes {}/s",
+            "open {}/{}  connects {}/s  pings {}/s  pushes {}/s",
             second.open,
             self.planned,
-            whole.connecting(),
-            whole.get(Count::Failed),
-            whole.get(Count::Dropped),
+            grew(Count::Connected),
             grew(Count::Pongs),
             grew(Count::PushedOnline) + grew(Count::PushedOffline),
         );
         // A string takes any text, so writing to one does not fail.
-        if let Some(ping_ms) = p99(Timing::Ping) {
-            let _ = write!(line, "  ping p99 {ping_ms:.1} ms");
-        }
-        let late_ms = p99(Timing::TesterLate).unwrap_or_default();
-        if late_ms > LATE_WORTH_A_WORD_MS {
-            let _ = write!(line, "  this tester is late: p99 {late_ms:.0} ms");
+        let mut before = "  p99";
+        for timing in [Timing::Connect, Timing::Ping, Timing::OnlinePush] {
+            if let Some(ms) = p99_ms(second, timing) {
+                let _ = write!(line, "{before} {} {ms:.1} ms", timing.name());
+                before = ",";
+            }
         }
         line
     }
+}
+
+/// What went wrong so far in the whole run.
+fn trouble(whole: &Measures, second: &Second) -> String {
+    let mut line = format!(
+        "connecting {}  failed {}  dropped {}",
+        whole.connecting(),
+        whole.get(Count::Failed),
+        whole.get(Count::Dropped),
+    );
+    for count in [Count::Retried, Count::SentAway, Count::Lost].into_iter().chain(BROKEN) {
+        let seen = whole.get(count);
+        if seen > 0 {
+            let _ = write!(line, "  {} {seen}", spoken(count.name()));
+        }
+    }
+    let late_ms = p99_ms(second, Timing::TesterLate).unwrap_or_default();
+    if late_ms > LATE_WORTH_A_WORD_MS {
+        let _ = write!(line, "  this tester is late: p99 {late_ms:.0} ms");
+    }
+    line
+}
+
+fn p99_ms(second: &Second, timing: Timing) -> Option<f64> {
+    second.timings.get(timing.name()).map(|brief| brief.p99_ms)
 }

@@ -88,6 +88,7 @@ named! {
         Connect = "connect",
         Return = "return",
         Snapshot = "snapshot",
+        ContactsShown = "contacts shown",
         Ping = "ping",
         OnlinePush = "online push",
         OfflineBye = "offline, bye",
@@ -104,6 +105,9 @@ impl Timing {
             Self::Connect => "From when a connection was due to its welcome.",
             Self::Return => "From when a gateway ended a connection to its next welcome.",
             Self::Snapshot => "From a watch to its snapshot.",
+            Self::ContactsShown => {
+                "From when a connection was due, or ended by a gateway, to its snapshot."
+            }
             Self::Ping => "From when a Ping was due to its Pong.",
             Self::OnlinePush => "From a user's hello to a watcher's push that says online.",
             Self::OfflineBye => "From a user's bye to a watcher's push that says offline.",

@@ -22,18 +22,40 @@ impl Report {
         let bytes = |count: Count| mib(self.count(count.name()));
         let (read, sent) = (bytes(Count::BytesIn), bytes(Count::BytesOut));
         writeln!(text, "{:<14}{read:.1} MiB read, {sent:.1} MiB sent", "traffic")?;
-        write_footprint(text, &counted(self.workers.into(), "worker"), &self.tester)?;
+        self.write_footprint(text, &counted(self.workers.into(), "worker"), &self.tester)?;
         for server in &self.servers {
             let whose = match server.kind.as_str() {
                 GATEWAYS => counted(server.processes.into(), "gateway"),
                 other => format!("{} {other}", server.processes),
             };
-            write_footprint(text, &whose, &server.footprint)?;
+            self.write_footprint(text, &whose, &server.footprint)?;
             if let Some(commands) = server.figures.get(COMMANDS) {
                 writeln!(text, "{:<14}{commands:.0} commands", "")?;
             }
         }
         Ok(())
+    }
+
+    fn write_footprint(
+        &self,
+        text: &mut String,
+        whose: &str,
+        footprint: &Footprint,
+    ) -> fmt::Result {
+        write!(
+            text,
+            "{whose:<14}{:.1} MiB before, {:.1} MiB at the peak",
+            mib(footprint.rss_before),
+            mib(footprint.rss_peak),
+        )?;
+        if let Some(bytes) = footprint.bytes_per_connection {
+            write!(text, ", {bytes} bytes per connection")?;
+        }
+        write!(text, ", {:.2} s of CPU", footprint.cpu_secs)?;
+        if let Some(us) = footprint.cpu_us_per_connection(self) {
+            write!(text, ", {us:.0} µs per connection")?;
+        }
+        writeln!(text)
     }
 
     fn write_head(&self, text: &mut String) -> fmt::Result {
@@ -179,19 +201,6 @@ pub(crate) fn write_kinds(
 
 fn mib(bytes: u64) -> f64 {
     bytes as f64 / 1024.0 / 1024.0
-}
-
-fn write_footprint(text: &mut String, whose: &str, footprint: &Footprint) -> fmt::Result {
-    write!(
-        text,
-        "{whose:<14}{:.1} MiB before, {:.1} MiB at the peak",
-        mib(footprint.rss_before),
-        mib(footprint.rss_peak),
-    )?;
-    if let Some(bytes) = footprint.bytes_per_connection {
-        write!(text, ", {bytes} bytes per connection")?;
-    }
-    writeln!(text, ", {:.2} s of CPU", footprint.cpu_secs)
 }
 
 #[cfg(test)]

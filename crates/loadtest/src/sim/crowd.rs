@@ -11,23 +11,19 @@ use std::future::Future;
 use std::pin::pin;
 use std::sync::Arc;
 use std::task::{Context, Poll};
-use std::time::Duration;
 
 use presence::{Request, Session, Veils, Work};
 use tokio::select;
 use tokio::task::yield_now;
-use tokio::time::{Instant, sleep_until};
+use tokio::time::Instant;
 
 use crate::sim::gateways::Gateways;
 use crate::sim::plan::Plan;
-use crate::sim::rhythm::Rhythm;
 use crate::sim::seen::{self, Online};
 use crate::sim::tally::Tally;
+use crate::sim::turns::{Turn, Turns};
 use churn::Churn;
 use knocks::Knocks;
-
-/// How often the loop turns, when it is on time.
-pub(crate) const TURN: Duration = Duration::from_millis(10);
 
 /// More would make the turns late in which heartbeats are given.
 const JOINS_PER_TURN: u32 = 1_000;
@@ -43,10 +39,8 @@ pub(crate) struct Crowd<'a> {
     seats: Vec<Seat>,
     online: Online,
     knocks: Arc<Knocks>,
-    rhythm: Rhythm,
+    turns: Turns<'a>,
     churn: Option<Churn>,
-    start: Instant,
-    next_turn: Instant,
 }
 
 /// One user's place.
@@ -59,7 +53,6 @@ struct Seat {
 impl<'a> Crowd<'a> {
     /// Nobody has come yet.
     pub(crate) fn new(plan: &'a Plan, gateways: &'a Gateways, tally: &'a Tally) -> Self {
-        let start = Instant::now();
         Self {
             plan,
             gateways,
@@ -67,10 +60,8 @@ impl<'a> Crowd<'a> {
             seats: (0..plan.sessions).map(|_| Seat::default()).collect(),
             online: Online::nobody_of(plan.sessions),
             knocks: Arc::default(),
-            rhythm: Rhythm::new(plan.sessions, plan.config.heartbeat),
+            turns: Turns::begin(plan, tally),
             churn: None,
-            start,
-            next_turn: start,
         }
     }
 
@@ -132,27 +123,23 @@ impl<'a> Crowd<'a> {
         }
     }
 
-    /// Waits until the next turn is due, and does it. Late turns are made up for.
+    /// Waits until the next turn is due, and does it.
     async fn turn(&mut self) {
-        sleep_until(self.next_turn).await;
-        let now = Instant::now();
-        let late = now - self.next_turn;
-        self.tally.lateness.record(late);
-        self.next_turn += TURN;
-        self.beat(now);
+        let Turn { now, due, is_behind } = self.turns.next().await;
+        self.beat(due);
         self.move_some(now);
         for index in self.knocks.take() {
             self.answer(index);
         }
-        if late > TURN {
-            // The next turn is due already; whoever else runs on this thread would not get one.
+        if is_behind {
+            // Whoever else runs on this thread would not get a turn.
             yield_now().await;
         }
     }
 
-    fn beat(&mut self, now: Instant) {
+    fn beat(&self, due: impl Iterator<Item = u32>) {
         let mut beats = 0;
-        for index in self.rhythm.due(now - self.start) {
+        for index in due {
             if let Some(session) = &self.seats[index as usize].session {
                 session.heard();
                 beats += 1;
@@ -192,7 +179,7 @@ impl<'a> Crowd<'a> {
             && let Some(session) = &self.seats[index as usize].session
         {
             let users = self.plan.watched_by(index);
-            session.request(Request::Watch { users, veils: Veils::new(), id: None });
+            self.gateways.request(session, Request::Watch { users, veils: Veils::new(), id: None });
         }
     }
 

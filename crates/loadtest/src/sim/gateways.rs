@@ -7,10 +7,11 @@ use anyhow::{Context, Result, ensure};
 use futures::future::try_join_all;
 use presence::store::BATCH_LEN_MAX;
 use presence::store::redis::{self, Mode, RedisOptions, TlsFiles};
-use presence::{Joining, Metrics, Presence, Session};
+use presence::{Joining, Metrics, Presence, Request, Session};
 use presence_protocol::{Availability, Format, UserState};
 use prometheus_client::encoding::text::encode;
 use prometheus_client::registry::Registry;
+use tokio::runtime::Handle;
 use tokio::time::sleep;
 
 use crate::sim::plan::{self, KEY_PREFIX, Plan};
@@ -22,7 +23,11 @@ const LOOK: Duration = Duration::from_millis(50);
 pub(crate) const FORMAT: Format = Format::MsgPack;
 
 /// Gateways without sockets.
-pub(crate) struct Gateways(Vec<Gateway>);
+pub(crate) struct Gateways {
+    gateways: Vec<Gateway>,
+    /// Where they run.
+    engines: Handle,
+}
 
 struct Gateway {
     engine: Presence,
@@ -45,7 +50,7 @@ pub(crate) struct Counters {
 }
 
 impl Gateways {
-    pub(crate) async fn open(plan: &Plan, url: &str) -> Result<Self> {
+    pub(crate) async fn open(plan: &Plan, url: &str, engines: &Handle) -> Result<Self> {
         // New at each start, as two gateways of one name would be one.
         let run = fastrand::u32(..);
         let opening = (0..plan.gateways).map(|number| {
@@ -56,7 +61,8 @@ impl Gateways {
                 gateway: format!("{run:08x}-{number}"),
                 config: plan.config.clone(),
             };
-            async move {
+            let config = plan.config.clone();
+            engines.spawn(async move {
                 let (opened, report) = redis::open(options).await.context("opening the store")?;
                 ensure!(
                     matches!(report.mode, Mode::Standalone),
@@ -64,16 +70,24 @@ impl Gateways {
                 );
                 let mut registry = Registry::default();
                 let metrics = Metrics::register(&mut registry);
-                let engine = Presence::start(plan.config.clone(), opened, metrics);
+                let engine = Presence::start(config, opened, metrics);
                 Ok(Gateway { engine, registry })
-            }
+            })
         });
-        Ok(Self(try_join_all(opening).await?))
+        let opened: Result<Vec<Gateway>> = try_join_all(opening).await?.into_iter().collect();
+        Ok(Self { gateways: opened?, engines: engines.clone() })
+    }
+
+    /// Asks for a session what its client asks.
+    pub(crate) fn request(&self, session: &Session, request: Request) {
+        let _here = self.engines.enter();
+        session.request(request);
     }
 
     /// Lets the n-th user in, on the next gateway each time it comes.
     pub(crate) fn join(&self, index: u32, times_before: u32) -> Session {
-        let gateway = &self.0[(index as usize + times_before as usize) % self.0.len()];
+        let gateway =
+            &self.gateways[(index as usize + times_before as usize) % self.gateways.len()];
         let user = plan::user(index);
         let joining = Joining { user, device: None, status: None, format: FORMAT, address: None };
         gateway.engine.join(joining).expect("the oldest session gives way")
@@ -81,7 +95,7 @@ impl Gateways {
 
     pub(crate) fn counters(&self) -> Counters {
         let mut sum = Counters::default();
-        for gateway in &self.0 {
+        for gateway in &self.gateways {
             gateway.engine.measure();
             let mut text = String::new();
             encode(&mut text, &gateway.registry).expect("a string takes any text");
@@ -111,7 +125,9 @@ impl Gateways {
     /// Asks one gateway after the other where everybody stands, and counts who is offline.
     pub(crate) async fn count_offline(&self, sessions: u32) -> Result<u64> {
         let mut offline = 0;
-        for (first, gateway) in (0..sessions).step_by(BATCH_LEN_MAX).zip(self.0.iter().cycle()) {
+        for (first, gateway) in
+            (0..sessions).step_by(BATCH_LEN_MAX).zip(self.gateways.iter().cycle())
+        {
             let end = sessions.min(first + BATCH_LEN_MAX as u32);
             let states = gateway.engine.query((first..end).map(plan::user).collect()).await?;
             let is_offline = |state: &&UserState| state.state == Availability::Offline;

@@ -8,7 +8,7 @@ use fred::types::{Builder, InfoKind};
 use tokio::time::Instant;
 
 use crate::observe::Info;
-use crate::process::{self, Usage};
+use crate::process::Usage;
 
 /// Commands that either path sends; what scripts run is counted under its own names.
 const SENT: [&str; 6] = ["evalsha", "eval", "set", "ping", "subscribe", "info"];
@@ -25,8 +25,6 @@ pub(crate) struct Reading {
     pub(crate) at: Instant,
     pub(crate) redis: RedisUsage,
     pub(crate) own: Usage,
-    /// Of the thread that plays the clients, which is the first of the process.
-    pub(crate) driver_cpu_secs: f64,
 }
 
 /// What a server says of itself.
@@ -54,7 +52,6 @@ impl Meter {
             at: Instant::now(),
             redis: Info::from(info).into(),
             own: Usage::of_this_process()?,
-            driver_cpu_secs: process::first_thread_cpu_secs()?,
         })
     }
 }

@@ -38,8 +38,8 @@ pub(crate) struct Report {
     pub(crate) redis: Cost,
     /// The engines and what drives them.
     pub(crate) process: Cost,
-    /// Its one thread that plays all the clients, in µs of CPU for each heartbeat.
-    pub(crate) driver_cpu_us_per_heartbeat: f64,
+    /// What the process took of one core when it played nobody: not the engines'.
+    pub(crate) tool_cpu_percent: f64,
     pub(crate) commands_sent_per_heartbeat: f64,
     /// Those that scripts ran included.
     pub(crate) commands_run_per_heartbeat: f64,
@@ -85,7 +85,7 @@ pub(crate) struct Presence {
 }
 
 impl Report {
-    pub(crate) fn of(plan: &Plan, tally: &Tally, found: &Findings) -> Self {
+    pub(crate) fn of(plan: &Plan, tally: &Tally, tool_cpu: f64, found: &Findings) -> Self {
         let Findings { empty, begin, end, heartbeats, counters, .. } = *found;
         let seconds = end.at.duration_since(begin.at).as_secs_f64();
         let per_beat = |amount: f64| amount / heartbeats.max(1) as f64;
@@ -117,9 +117,7 @@ impl Report {
             },
             redis: cost(|at| at.redis.cpu_secs, |at| at.redis.memory),
             process: cost(|at| at.own.cpu_secs, |at| at.own.rss),
-            driver_cpu_us_per_heartbeat: per_beat(
-                1e6 * (end.driver_cpu_secs - begin.driver_cpu_secs),
-            ),
+            tool_cpu_percent: 100.0 * tool_cpu,
             commands_sent_per_heartbeat: per_beat((end.redis.sent - begin.redis.sent) as f64),
             commands_run_per_heartbeat: per_beat((end.redis.run - begin.redis.run) as f64),
             presence: Presence {
@@ -186,7 +184,7 @@ mod tests {
             heartbeats: Heartbeats { planned: 6_000_000, given: 5_999_990, per_sec: 99_999.8 },
             redis: cost(21.5),
             process: cost(34.25),
-            driver_cpu_us_per_heartbeat: 0.321,
+            tool_cpu_percent: 4.25,
             commands_sent_per_heartbeat: 0.0014,
             commands_run_per_heartbeat: 0.46,
             presence: Presence {
@@ -229,6 +227,8 @@ mod tests {
             "in 20.0 s, 50000 a second",
             "100000 a second for 60.0 s: 5999990 of 6000000 planned",
             "21.5               2.150           321",
+            "34.2               3.425           321",
+            "less the tool           30.0               3.000",
             "0.00140 sent for a heartbeat, 0.4600 run",
             "1200 comings and goings, 2400 heard by all gateways together",
             "Nobody who was online was shown offline.",

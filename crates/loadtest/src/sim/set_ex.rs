@@ -1,17 +1,16 @@
 //! What the engine is compared with: every heartbeat is one `SET key EX ttl`, those of a turn in one
-//! pipeline, as many connections as there would be gateways.
+//! pipeline, as many connections as there would be gateways, on the engines' threads.
 
 use anyhow::Result;
 use fred::clients::Pool;
 use fred::interfaces::{ClientLike, KeysInterface};
 use fred::types::config::Config;
 use fred::types::{Builder, Expiration};
-use tokio::time::{Instant, sleep_until};
+use tokio::runtime::Handle;
 
-use crate::sim::crowd::TURN;
 use crate::sim::plan::{self, KEY_PREFIX, Plan};
-use crate::sim::rhythm::Rhythm;
 use crate::sim::tally::Tally;
+use crate::sim::turns::Turns;
 
 /// Keys set in one pipeline while all join.
 const JOINS_PER_CALL: usize = 1_000;
@@ -22,22 +21,28 @@ pub(crate) struct Keys<'a> {
     pool: Pool,
     names: Vec<String>,
     ttl: Expiration,
-    rhythm: Rhythm,
+    turns: Turns<'a>,
 }
 
 impl<'a> Keys<'a> {
     /// Connects; no key is set yet.
-    pub(crate) async fn connect(plan: &Plan, url: &str, tally: &'a Tally) -> Result<Self> {
+    pub(crate) async fn connect(
+        plan: &Plan,
+        url: &str,
+        engines: &Handle,
+        tally: &'a Tally,
+    ) -> Result<Self> {
         let pool =
             Builder::from_config(Config::from_url(url)?).build_pool(plan.gateways as usize)?;
-        pool.init().await?;
+        let connecting = pool.clone();
+        engines.spawn(async move { connecting.init().await }).await??;
         let name = |index| format!("{KEY_PREFIX}:user:{}", plan::user(index).as_str());
         Ok(Self {
             tally,
             pool,
             names: (0..plan.sessions).map(name).collect(),
             ttl: Expiration::PX(plan.config.ttl.as_millis() as i64),
-            rhythm: Rhythm::new(plan.sessions, plan.config.heartbeat),
+            turns: Turns::begin(plan, tally),
         })
     }
 
@@ -50,16 +55,10 @@ impl<'a> Keys<'a> {
         Ok(())
     }
 
-    /// Beats for ever, or until a call fails. Late turns are made up for.
+    /// Beats for ever, or until a call fails.
     pub(crate) async fn beat(&mut self) -> Result<()> {
-        let start = Instant::now();
-        let mut next_turn = start;
         loop {
-            sleep_until(next_turn).await;
-            let now = Instant::now();
-            self.tally.lateness.record(now - next_turn);
-            next_turn += TURN;
-            let due: Vec<u32> = self.rhythm.due(now - start).collect();
+            let due: Vec<u32> = self.turns.next().await.due.collect();
             self.set(due.iter().map(|index| &self.names[*index as usize])).await?;
             self.tally.beats.add(due.len() as u64);
         }

@@ -5,8 +5,9 @@ use std::pin::{Pin, pin};
 use std::time::Duration;
 
 use anyhow::{Result, bail};
+use tokio::runtime::Handle;
 use tokio::select;
-use tokio::time::{Instant, sleep};
+use tokio::time::{Instant, sleep, timeout};
 
 use crate::report::Ending;
 use crate::sim::args::Path;
@@ -18,10 +19,14 @@ use crate::sim::progress;
 use crate::sim::report::Report;
 use crate::sim::set_ex::Keys;
 use crate::sim::tally::Tally;
+use crate::sim::turns::Turns;
 use crate::stop::stop_requested;
 
 /// From when all have joined until it is measured: what joining left to do is done by then.
 const SETTLE: Duration = Duration::from_secs(3);
+
+/// For how long the tool is measured by itself.
+const ALONE: Duration = Duration::from_secs(3);
 
 /// How long the last changes may take to be heard.
 const HEAR_TIME_MAX: Duration = Duration::from_secs(5);
@@ -45,13 +50,19 @@ pub(crate) struct Findings {
 }
 
 /// Simulates, and shows how far it is. Who stops it while it measures gets what there is by then.
-pub(crate) async fn run(plan: &Plan, url: &str) -> Result<Report> {
+pub(crate) async fn run(plan: &Plan, url: &str, engines: &Handle) -> Result<Report> {
     let meter = Meter::connect(url).await?;
     let tally = Tally::default();
+    let mut stop = pin!(stop_requested());
+    let tool_cpu = select! {
+        biased;
+        tool_cpu = unless_stopped(stop.as_mut(), alone(plan, &meter, &tally)) => tool_cpu?,
+        ended = progress::show(plan, &tally, &meter, || 0) => bail!(ended),
+    };
     let findings = match plan.path {
         Path::Engine => {
             let empty = meter.read().await?;
-            let gateways = Gateways::open(plan, url).await?;
+            let gateways = Gateways::open(plan, url, engines).await?;
             let told_to_store = || gateways.counters().claims;
             select! {
                 biased;
@@ -61,11 +72,25 @@ pub(crate) async fn run(plan: &Plan, url: &str) -> Result<Report> {
         }
         Path::SetEx => select! {
             biased;
-            findings = with_set_ex(plan, url, &meter, &tally) => findings?,
+            findings = with_set_ex(plan, url, engines, &meter, &tally) => findings?,
             ended = progress::show(plan, &tally, &meter, || tally.keys_set.get()) => bail!(ended),
         },
     };
-    Ok(Report::of(plan, &tally, &findings))
+    Ok(Report::of(plan, &tally, tool_cpu, &findings))
+}
+
+/// What the tool takes when it plays nobody, as a share of a core.
+async fn alone(plan: &Plan, meter: &Meter, tally: &Tally) -> Result<f64> {
+    let mut turns = Turns::begin(plan, tally);
+    let turn_for_nothing = async {
+        loop {
+            turns.next().await.due.for_each(drop);
+        }
+    };
+    let begin = meter.read().await?;
+    let _ = timeout(ALONE, turn_for_nothing).await;
+    let end = meter.read().await?;
+    Ok((end.own.cpu_secs - begin.own.cpu_secs) / end.at.duration_since(begin.at).as_secs_f64())
 }
 
 async fn with_engines(
@@ -143,10 +168,16 @@ async fn measured_time(
     }
 }
 
-async fn with_set_ex(plan: &Plan, url: &str, meter: &Meter, tally: &Tally) -> Result<Findings> {
+async fn with_set_ex(
+    plan: &Plan,
+    url: &str,
+    engines: &Handle,
+    meter: &Meter,
+    tally: &Tally,
+) -> Result<Findings> {
     let mut stop = pin!(stop_requested());
     let empty = meter.read().await?;
-    let mut keys = Keys::connect(plan, url, tally).await?;
+    let mut keys = Keys::connect(plan, url, engines, tally).await?;
     let start = Instant::now();
     unless_stopped(stop.as_mut(), keys.join_all()).await?;
     let join_time = start.elapsed();

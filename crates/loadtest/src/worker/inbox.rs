@@ -135,6 +135,8 @@ impl Worker {
                     && !is_late
                 {
                     self.measures.time(Timing::Snapshot, now_us.saturating_sub(sent_us));
+                    let wanted_us = self.connection(index).wanted_us;
+                    self.measures.time(Timing::ContactsShown, now_us.saturating_sub(wanted_us));
                 }
                 self.measures.add(Count::SnapshotStates, users.len() as u64);
                 for state in &users {

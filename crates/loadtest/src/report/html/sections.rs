@@ -74,20 +74,31 @@ pub(super) fn timings(timings: &[Distribution]) -> String {
 }
 
 pub(super) fn footprints(report: &Report) -> String {
-    let head = ["whose", "before", "at the peak", "after", "a connection", "CPU time", "cores"];
+    let head = [
+        "whose",
+        "before",
+        "at the peak",
+        "after",
+        "a connection",
+        "CPU time",
+        "a connection",
+        "cores",
+    ];
     let mut table = Table::new("Resident memory and CPU", &head);
     for server in &report.servers {
         let name = format!("{} ({})", server.kind, server.processes);
-        table.row(&name, &footprint(&server.footprint, report.seconds));
+        table.row(&name, &footprint(&server.footprint, report));
     }
     let name = format!("this tester ({})", report.workers);
-    table.row(&name, &footprint(&report.tester, report.seconds));
+    table.row(&name, &footprint(&report.tester, report));
     table.finish()
 }
 
-fn footprint(footprint: &Footprint, seconds: f64) -> Vec<String> {
+fn footprint(footprint: &Footprint, report: &Report) -> Vec<String> {
     let bytes = |bytes: u64| written::bytes(bytes as f64);
     let each = footprint.bytes_per_connection;
+    let cpu_us = footprint.cpu_us_per_connection(report);
+    let seconds = report.seconds;
     let cores = if seconds > 0.0 { footprint.cpu_secs / seconds } else { 0.0 };
     vec![
         bytes(footprint.rss_before),
@@ -95,6 +106,7 @@ fn footprint(footprint: &Footprint, seconds: f64) -> Vec<String> {
         bytes(footprint.rss_after),
         each.map_or_else(|| "–".to_owned(), |each| written::bytes(each as f64)),
         format!("{} s", written::number(footprint.cpu_secs)),
+        cpu_us.map_or_else(|| "–".to_owned(), |us| format!("{} µs", written::number(us))),
         written::number(cores),
     ]
 }

@@ -66,7 +66,7 @@ fn the_table_holds_the_numbers() {
         "990.21",
         "         3  no welcome in time",
         "2 workers",
-        "2097 bytes per connection, 1.50 s of CPU",
+        "2097 bytes per connection, 1.50 s of CPU, ",
     ] {
         assert!(table.contains(part), "{part} is not in\n{table}");
     }

@@ -84,7 +84,9 @@ impl Report {
                 "{whose:<14}{cpu_percent:>14.1}{cpu_us_per_heartbeat:>20.3}{bytes_per_user:>14.0}"
             )?;
         }
-        writeln!(text, "of it driving {:>14}{:>20.3}\n", "", self.driver_cpu_us_per_heartbeat)?;
+        let cpu_percent = self.process.cpu_percent - self.tool_cpu_percent;
+        let cpu_us_per_heartbeat = 1e4 * cpu_percent / self.heartbeats.per_sec;
+        writeln!(text, "less the tool {cpu_percent:>14.1}{cpu_us_per_heartbeat:>20.3}\n")?;
         writeln!(
             text,
             "commands      {:.5} sent for a heartbeat, {:.4} run with those of scripts",
