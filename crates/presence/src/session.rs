@@ -11,6 +11,7 @@ use std::time::Duration;
 use bytes::Bytes;
 use presence_protocol::{
     CloseReason, ErrorMessage, GatewayMessage, SessionId, Status, UserId, Welcome, encode_gateway,
+    presence_frame,
 };
 use thiserror::Error;
 
@@ -161,9 +162,8 @@ impl Session {
         if let [user] = users {
             return self.core.table.frame(*user, format);
         }
-        let fragments: Vec<Bytes> =
-            users.iter().filter_map(|user| self.core.table.fragment(*user, format)).collect();
-        (!fragments.is_empty()).then(|| presence_protocol::presence_frame(format, &fragments))
+        let states = self.core.table.states(users, format);
+        (!states.is_empty()).then(|| presence_frame(&states))
     }
 }
 

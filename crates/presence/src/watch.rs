@@ -19,7 +19,7 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use parking_lot::{Mutex, MutexGuard};
-use presence_protocol::{Format, UserId, UserState};
+use presence_protocol::{Format, States, UserId, UserState};
 use tokio::time::Instant;
 
 use crate::session::outbox::ConnId;
@@ -127,7 +127,7 @@ impl WatchTable {
         let mut shard = self.shards[number].lock();
         let (veil, view) = veil::of(veiled_since_us);
         let is_known_plainly =
-            shard.find(user, hash).is_some_and(|slot| shard.users[slot].is_known());
+            veil > 0 && shard.find(user, hash).is_some_and(|slot| shard.users[slot].is_known());
         let slot = shard.find_under(user, hash, veil).unwrap_or_else(|| {
             let Shard { index, users } = &mut *shard;
             let mut watched = Watched::new(user.clone());
@@ -142,7 +142,7 @@ impl WatchTable {
             slot
         });
         let watched = &mut shard.users[slot];
-        if veil > 0 && is_known_plainly {
+        if is_known_plainly {
             watched.become_known();
         }
         let user = UserRef::new(number, slot);
@@ -232,14 +232,17 @@ impl WatchTable {
         shard.find(user, hash).and_then(|slot| shard.users[slot].state())
     }
 
-    /// A watched user's state as a fragment of a frame, encoded once for all its watchers.
-    pub(crate) fn fragment(&self, user: UserRef, format: Format) -> Option<Bytes> {
-        let mut shard = self.shard(user);
-        shard
-            .users
-            .get_mut(user.slot())
-            .and_then(|watched| watched.encoded(format))
-            .map(|e| e.fragment)
+    /// The states of those of the users who are known, each encoded once for all its watchers.
+    pub(crate) fn states(&self, users: &[UserRef], format: Format) -> States {
+        let mut states = States::with_room_for(users.len(), format);
+        for user in users {
+            let mut shard = self.shard(*user);
+            let watched = shard.users.get_mut(user.slot());
+            if let Some(encoded) = watched.and_then(|watched| watched.encoded(format)) {
+                states.push(&encoded.fragment);
+            }
+        }
+        states
     }
 
     /// A `presence` frame about just this user, encoded once for all its watchers.
@@ -249,7 +252,7 @@ impl WatchTable {
             .users
             .get_mut(user.slot())
             .and_then(|watched| watched.encoded(format))
-            .map(|e| e.frame)
+            .map(|e| e.frame.clone())
     }
 
     /// The watched users of one shard; there are [`SHARDS`].

@@ -10,22 +10,54 @@ use crate::format::Format;
 use crate::ids::RequestId;
 use crate::state::UserState;
 
-/// Room for everything in a frame but its fragments: type, a numeric id, list header and brackets.
+/// Room for everything in a frame but its states: type, a numeric id, list header and brackets.
 const OVERHEAD_LEN: usize = 64;
 
-/// One state on its own: a fragment for [`presence_frame`] and [`snapshot_frame`].
+/// Room for each of many states at first: most are shorter.
+const STATE_LEN: usize = 80;
+
+/// States that were encoded by [`encode_state`], as they stand in a frame one after the other.
+#[derive(Debug)]
+pub struct States {
+    format: Format,
+    count: usize,
+    bytes: Vec<u8>,
+}
+
+impl States {
+    /// None yet, with room for about so many.
+    pub fn with_room_for(count: usize, format: Format) -> Self {
+        Self { format, count: 0, bytes: Vec::with_capacity(count * STATE_LEN) }
+    }
+
+    /// Adds one, encoded in this format.
+    pub fn push(&mut self, state: &[u8]) {
+        if self.count > 0 && self.format == Format::Json {
+            self.bytes.push(b',');
+        }
+        self.bytes.extend_from_slice(state);
+        self.count += 1;
+    }
+
+    /// Whether there is none.
+    pub fn is_empty(&self) -> bool {
+        self.count == 0
+    }
+}
+
+/// One state on its own, for [`States`].
 pub fn encode_state(format: Format, state: &UserState) -> Bytes {
     to_bytes(format, state)
 }
 
-/// A `presence` message of states encoded by [`encode_state`] in the same format.
-pub fn presence_frame(format: Format, fragments: &[Bytes]) -> Bytes {
-    let mut frame = frame_with_room_for(fragments, 0);
-    match format {
+/// A `presence` message of these states.
+pub fn presence_frame(states: &States) -> Bytes {
+    let mut frame = frame_with_room_for(states, 0);
+    match states.format {
         Format::Json => frame.put_slice(br#"{"type":"presence""#),
         Format::MsgPack => frame.put_slice(b"\x82\xa4type\xa8presence"),
     }
-    put_users(format, &mut frame, fragments);
+    put_users(&mut frame, states);
     frame.freeze()
 }
 
@@ -33,17 +65,19 @@ pub fn presence_frame(format: Format, fragments: &[Bytes]) -> Bytes {
 /// and no more than those, since they are kept for as long as the state lasts.
 pub fn presence_frame_of_one(format: Format, state: &UserState) -> (Bytes, Bytes) {
     let fragment = encode_state(format, state);
-    let frame = presence_frame(format, std::slice::from_ref(&fragment));
-    let frame = Bytes::copy_from_slice(&frame);
+    let mut states = States::with_room_for(1, format);
+    states.push(&fragment);
+    let frame = Bytes::copy_from_slice(&presence_frame(&states));
     let end = frame.len() - closing(format).len();
     let fragment = frame.slice(end - fragment.len()..end);
     (frame, fragment)
 }
 
-/// A `snapshot` message of states encoded by [`encode_state`] in the same format.
-pub fn snapshot_frame(format: Format, id: Option<&RequestId>, fragments: &[Bytes]) -> Bytes {
+/// A `snapshot` message of these states.
+pub fn snapshot_frame(id: Option<&RequestId>, states: &States) -> Bytes {
+    let format = states.format;
     let id = id.map(|id| to_bytes(format, id));
-    let mut frame = frame_with_room_for(fragments, id.as_ref().map_or(0, Bytes::len));
+    let mut frame = frame_with_room_for(states, id.as_ref().map_or(0, Bytes::len));
     match (format, &id) {
         (Format::Json, None) => frame.put_slice(br#"{"type":"snapshot""#),
         (Format::Json, Some(_)) => frame.put_slice(br#"{"type":"snapshot","id":"#),
@@ -51,32 +85,25 @@ pub fn snapshot_frame(format: Format, id: Option<&RequestId>, fragments: &[Bytes
         (Format::MsgPack, Some(_)) => frame.put_slice(b"\x83\xa4type\xa8snapshot\xa2id"),
     }
     frame.put_slice(id.as_deref().unwrap_or_default());
-    put_users(format, &mut frame, fragments);
+    put_users(&mut frame, states);
     frame.freeze()
 }
 
-fn frame_with_room_for(fragments: &[Bytes], id_len: usize) -> BytesMut {
-    let states_len: usize = fragments.iter().map(|fragment| fragment.len() + 1).sum();
-    BytesMut::with_capacity(OVERHEAD_LEN + id_len + states_len)
+fn frame_with_room_for(states: &States, id_len: usize) -> BytesMut {
+    BytesMut::with_capacity(OVERHEAD_LEN + id_len + states.bytes.len())
 }
 
 /// The last field, `users`, and whatever closes the message after it.
-fn put_users(format: Format, frame: &mut BytesMut, fragments: &[Bytes]) {
-    match format {
-        Format::Json => put_users_json(frame, fragments),
-        Format::MsgPack => put_users_msgpack(frame, fragments),
-    }
-}
-
-fn put_users_json(frame: &mut BytesMut, fragments: &[Bytes]) {
-    frame.put_slice(br#","users":["#);
-    for (index, fragment) in fragments.iter().enumerate() {
-        if index > 0 {
-            frame.put_u8(b',');
+fn put_users(frame: &mut BytesMut, states: &States) {
+    match states.format {
+        Format::Json => frame.put_slice(br#","users":["#),
+        Format::MsgPack => {
+            frame.put_slice(b"\xa5users");
+            put_array_header(frame, states.count);
         }
-        frame.put_slice(fragment);
     }
-    frame.put_slice(closing(Format::Json));
+    frame.put_slice(&states.bytes);
+    frame.put_slice(closing(states.format));
 }
 
 /// What comes after the last state.
@@ -84,14 +111,6 @@ const fn closing(format: Format) -> &'static [u8] {
     match format {
         Format::Json => b"]}",
         Format::MsgPack => b"",
-    }
-}
-
-fn put_users_msgpack(frame: &mut BytesMut, fragments: &[Bytes]) {
-    frame.put_slice(b"\xa5users");
-    put_array_header(frame, fragments.len());
-    for fragment in fragments {
-        frame.put_slice(fragment);
     }
 }
 

@@ -22,7 +22,7 @@ pub use codec::{
 pub use format::{
     Format, NegotiateError, Negotiated, SUBPROTOCOL_JSON, SUBPROTOCOL_MSGPACK, negotiate,
 };
-pub use frame::{encode_state, presence_frame, presence_frame_of_one, snapshot_frame};
+pub use frame::{States, encode_state, presence_frame, presence_frame_of_one, snapshot_frame};
 pub use grant::Grant;
 pub use ids::{
     DEVICE_LEN_MAX, Device, DeviceError, INTEGER_MAX, REQUEST_ID_LEN_MAX, RequestId,

@@ -9,8 +9,9 @@ mod settle;
 
 use std::collections::HashMap;
 
-use bytes::Bytes;
-use presence_protocol::{ErrorCode, RequestId, UserId, UserState, encode_state, snapshot_frame};
+use presence_protocol::{
+    ErrorCode, RequestId, States, UserId, UserState, encode_state, snapshot_frame,
+};
 use tracing::debug;
 
 use crate::engine::Core;
@@ -265,11 +266,7 @@ fn leave_unanswered(core: &Core, outbox: &Outbox, conn: ConnId, unknown: &[UserR
 }
 
 fn answer_watch(core: &Core, outbox: &Outbox, asked: &[UserRef], id: Option<&RequestId>) {
-    answer(core, outbox, asked, || {
-        let fragment = |user: &UserRef| core.table.fragment(*user, outbox.format);
-        let fragments: Vec<Bytes> = asked.iter().filter_map(fragment).collect();
-        snapshot_frame(outbox.format, id, &fragments)
-    });
+    answer(core, outbox, asked, || snapshot_frame(id, &core.table.states(asked, outbox.format)));
 }
 
 fn answer_query(core: &Core, outbox: &Outbox, open: Open, standings: &[Standing]) {
@@ -285,8 +282,10 @@ fn answer_query(core: &Core, outbox: &Outbox, open: Open, standings: &[Standing]
         state.or(known).unwrap_or_else(|| UserState::never_seen(user))
     };
     answer(core, outbox, &[], || {
-        let states = asked.into_iter().zip(known).map(state);
-        let fragments: Vec<Bytes> = states.map(|s| encode_state(outbox.format, &s)).collect();
-        snapshot_frame(outbox.format, id.as_ref(), &fragments)
+        let mut states = States::with_room_for(asked.len(), outbox.format);
+        for state in asked.into_iter().zip(known).map(state) {
+            states.push(&encode_state(outbox.format, &state));
+        }
+        snapshot_frame(id.as_ref(), &states)
     });
 }

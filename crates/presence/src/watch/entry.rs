@@ -36,7 +36,6 @@ struct Pending {
 }
 
 /// A state in one format: as a fragment, and as a frame of its own. They share their bytes.
-#[derive(Clone)]
 pub(super) struct Encoded {
     pub(super) fragment: Bytes,
     pub(super) frame: Bytes,
@@ -131,7 +130,7 @@ impl Watched {
         self.shown.as_ref().filter(|_| self.known).map(|view| view.to_state(self.user.clone()))
     }
 
-    pub(super) fn encoded(&mut self, format: Format) -> Option<Encoded> {
+    pub(super) fn encoded(&mut self, format: Format) -> Option<&Encoded> {
         let slot = match format {
             Format::Json => 0,
             Format::MsgPack => 1,
@@ -140,7 +139,7 @@ impl Watched {
             let (frame, fragment) = presence_frame_of_one(format, &self.state()?);
             self.encoded[slot] = Some(Box::new(Encoded { fragment, frame }));
         }
-        self.encoded[slot].as_deref().cloned()
+        self.encoded[slot].as_deref()
     }
 
     /// Takes over what the store told.

@@ -8,7 +8,9 @@ use std::collections::BTreeSet;
 use std::time::Duration;
 
 use fastrand::Rng;
-use presence_protocol::{Availability, Device, Format, UserState, encode_state};
+use presence_protocol::{
+    Availability, Device, Format, GatewayMessage, UserState, encode_gateway, presence_frame,
+};
 use tokio::time::Instant;
 
 use super::WatchTable;
@@ -186,8 +188,10 @@ impl History {
         assert_eq!((&told, told.len()), (&watchers, absorbed.tell.len()), "told: {}", what());
         assert!(!absorbed.flap || (self.holding && !changed), "no hidden flap: {}", what());
         self.holding = absorbed.hold.is_some() || (self.holding && !changed && !absorbed.flap);
-        let fragment = self.table.fragment(user, Format::Json);
-        assert_eq!(fragment, Some(encode_state(Format::Json, &shown)), "encoded: {}", what());
+        let users = vec![shown.clone()];
+        let frame = presence_frame(&self.table.states(&[user], Format::Json));
+        let encoded = encode_gateway(Format::Json, &GatewayMessage::Presence { users });
+        assert_eq!(frame, encoded, "encoded: {}", what());
     }
 
     fn run(&mut self) {

@@ -1,8 +1,7 @@
 //! What holds for every message and for every sequence of bytes.
 
-use bytes::Bytes;
 use presence_protocol::{
-    DECODE_MESSAGE_LEN_MAX, DecodeError, ErrorCode, Format, GatewayMessage, UserState,
+    DECODE_MESSAGE_LEN_MAX, DecodeError, ErrorCode, Format, GatewayMessage, States, UserState,
     decode_client, decode_gateway, encode_client, encode_gateway, encode_state, presence_frame,
     presence_frame_of_one, snapshot_frame,
 };
@@ -36,7 +35,7 @@ proptest! {
         format in any::format(),
         users in any::states(),
     ) {
-        let frame = presence_frame(format, &fragments(format, &users));
+        let frame = presence_frame(&encoded(format, &users));
         prop_assert_eq!(frame, encode_gateway(format, &GatewayMessage::Presence { users }));
     }
 
@@ -47,7 +46,7 @@ proptest! {
     ) {
         let (frame, fragment) = presence_frame_of_one(format, &state);
         prop_assert_eq!(&fragment, &encode_state(format, &state));
-        prop_assert_eq!(&frame, &presence_frame(format, std::slice::from_ref(&fragment)));
+        prop_assert_eq!(&frame, &presence_frame(&encoded(format, &[state])));
         prop_assert!(frame.as_ptr_range().contains(&fragment.as_ptr()), "they share their bytes");
     }
 
@@ -57,7 +56,7 @@ proptest! {
         id in proptest::option::of(any::id()),
         users in any::states(),
     ) {
-        let frame = snapshot_frame(format, id.as_ref(), &fragments(format, &users));
+        let frame = snapshot_frame(id.as_ref(), &encoded(format, &users));
         prop_assert_eq!(frame, encode_gateway(format, &GatewayMessage::Snapshot { id, users }));
     }
 
@@ -124,7 +123,7 @@ fn assembled_lists_of_every_header_size_equal_the_encoded_message() {
         let user = |n| presence_protocol::UserId::new(&format!("u{n}")).unwrap();
         let users: Vec<_> = (0..len).map(|n| UserState::never_seen(user(n))).collect();
         for format in Format::ALL {
-            let frame = presence_frame(format, &fragments(format, &users));
+            let frame = presence_frame(&encoded(format, &users));
             let message = GatewayMessage::Presence { users: users.clone() };
             assert!(frame == encode_gateway(format, &message), "{format:?} with {len}");
             assert_eq!(decode_gateway(format, &frame).unwrap(), message);
@@ -132,8 +131,12 @@ fn assembled_lists_of_every_header_size_equal_the_encoded_message() {
     }
 }
 
-fn fragments(format: Format, users: &[UserState]) -> Vec<Bytes> {
-    users.iter().map(|state| encode_state(format, state)).collect()
+fn encoded(format: Format, users: &[UserState]) -> States {
+    let mut states = States::with_room_for(users.len(), format);
+    for state in users {
+        states.push(&encode_state(format, state));
+    }
+    states
 }
 
 /// Short enough to send, and of a code that a decoder may answer.
