@@ -75,10 +75,9 @@ test("every chart is drawn, told in words, and has its figures in a table", asyn
 test("charts take the colours and the width that are given to them later", async (test) => {
   const page = await open(test, { colorScheme: "light" });
   const canvas = page.locator("canvas").first();
-  const drawn = () => canvas.evaluate((canvas) => canvas.toDataURL());
-  const light = await drawn();
+  const light = await canvas.evaluate((canvas) => canvas.toDataURL());
   await page.emulateMedia({ colorScheme: "dark" });
-  assert.notEqual(await drawn(), light);
+  await page.waitForFunction((light) => document.querySelector("canvas").toDataURL() !== light, light);
   const { width } = await canvas.boundingBox();
   await page.setViewportSize({ width: 700, height: 900 });
   await page.waitForFunction((before) => document.querySelector("canvas").getBoundingClientRect().width < before, width);

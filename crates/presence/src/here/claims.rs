@@ -111,8 +111,11 @@ impl Claims {
 
     /// Who left within the TTL is told of again, unless there is newer to tell.
     fn tell_again_who_left(&self, now: Tick, ttl: Duration) {
-        let left = self.left.lock().users.clone();
-        let lately = left.into_iter().filter(|(_, waiting)| now.since(waiting.since) <= ttl);
+        let is_late = |waiting: &Waiting| now.since(waiting.since) > ttl;
+        let left = self.left.lock();
+        let lately = left.users.iter().filter(|(_, waiting)| !is_late(waiting));
+        let lately: Vec<_> = lately.map(|(user, waiting)| (user.clone(), *waiting)).collect();
+        drop(left);
         let mut line = self.waiting.lock();
         let Line { changed, again } = &mut *line;
         for (user, waiting) in lately {

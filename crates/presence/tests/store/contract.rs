@@ -40,6 +40,7 @@ contract! {
     a_late_leave_of_an_old_gateway_does_not_override_a_newer_join(slow);
     the_hold_is_that_of_the_last_loss_in_whatever_order_they_are_told(slow);
     a_loss_that_is_told_again_does_not_shorten_the_hold_of_a_later_one(slow);
+    losses_that_are_all_told_again_do_not_shorten_the_hold_of_the_last(slow);
     repeating_a_claim_changes_nothing(slow);
     a_drained_user_stays_shown_and_is_dropped_by_a_bye_elsewhere(slow);
     a_place_that_a_drain_keeps_outlives_the_loss_of_another_session(slow);

@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use presence::Config;
 use presence::store::Cause;
 use presence::store::redis::keys_of;
 
@@ -30,6 +31,25 @@ async fn a_users_key_lives_while_the_user_is_online(kind: Kind) {
     assert_eq!(exists(), "0");
     assert!(server.cli(&["GET", &keys.seen]).contains(" offline "));
     assert!(ttl(&keys.seen) > world.config.last_seen.as_millis() as i64 / 2);
+}
+
+#[tokio::test]
+async fn a_place_is_kept_for_the_grace_and_what_nobody_wrote_is_passed_over() {
+    let world = World::new(Kind::Redis, Config { grace: quick().grace, ..slow() });
+    let server = shared_server(Kind::Redis);
+    let (g1, g2) = (world.gateway("g1").await, world.gateway("g2").await);
+    let keys = keys_of(world.prefix(), &user("ana"));
+    g1.join("ana", "ios").await;
+    g2.join("ana", "ios").await;
+    g1.leave("ana", Cause::Closed).await;
+    eventually("the place is given up, as the one who kept it sees", PATIENCE, async || {
+        g1.look("ana").await;
+        Some(()).filter(|()| server.cli(&["HKEYS", &keys.user]) == "g2")
+    })
+    .await;
+    server.cli(&["HSET", &keys.user, "g2", "drained 9999999999999"]);
+    g1.join("ana", "web").await;
+    assert!(g1.look("ana").await.view.is_online());
 }
 
 #[tokio::test]

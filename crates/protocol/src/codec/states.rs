@@ -40,10 +40,10 @@ impl<'de> Visitor<'de> for Message {
 
     fn visit_map<A: MapAccess<'de>>(self, mut fields: A) -> Result<GatewayMessage, A::Error> {
         let (mut kind, mut id, mut users) = (None, None, None);
-        while let Some(name) = fields.next_key()? {
+        while let Some(Text(name)) = fields.next_key()? {
             match name {
-                "type" => once(&mut kind, fields.next_value()?)?,
-                "id" => once(&mut id, fields.next_value::<Option<RequestId>>()?)?,
+                "type" => once(&mut kind, fields.next_value::<Text>()?.0)?,
+                "id" => once(&mut id, fields.next_value::<Option<Id>>()?)?,
                 "users" => once(&mut users, fields.next_value::<List<State>>()?)?,
                 _ => return Err(left_to_the_tree()),
             }
@@ -52,7 +52,9 @@ impl<'de> Visitor<'de> for Message {
         let users = users.0.into_iter().map(|state| state.0).collect();
         match kind {
             Some("presence") => Ok(GatewayMessage::Presence { users }),
-            Some("snapshot") => Ok(GatewayMessage::Snapshot { id: id.flatten(), users }),
+            Some("snapshot") => {
+                Ok(GatewayMessage::Snapshot { id: id.flatten().map(|id| id.0), users })
+            }
             _ => Err(left_to_the_tree()),
         }
     }
@@ -78,22 +80,22 @@ impl<'de> Visitor<'de> for StateVisitor {
     fn visit_map<A: MapAccess<'de>>(self, mut fields: A) -> Result<State, A::Error> {
         let (mut user, mut state, mut version, mut since) = (None, None, None, None);
         let (mut show, mut text, mut devices) = (None, None, None);
-        while let Some(name) = fields.next_key()? {
+        while let Some(Text(name)) = fields.next_key()? {
             match name {
-                "user" => once(&mut user, fields.next_value::<&str>()?)?,
-                "state" => once(&mut state, fields.next_value::<&str>()?)?,
+                "user" => once(&mut user, fields.next_value::<Text>()?.0)?,
+                "state" => once(&mut state, fields.next_value::<Text>()?.0)?,
                 "version" => once(&mut version, fields.next_value::<u64>()?)?,
                 "since" => once(&mut since, fields.next_value::<Option<u64>>()?)?,
-                "show" => once(&mut show, fields.next_value::<Option<&str>>()?)?,
-                "text" => once(&mut text, fields.next_value::<Option<&str>>()?)?,
-                "devices" => once(&mut devices, fields.next_value::<Option<List<&str>>>()?)?,
+                "show" => once(&mut show, fields.next_value::<Option<Text>>()?)?,
+                "text" => once(&mut text, fields.next_value::<Option<Text>>()?)?,
+                "devices" => once(&mut devices, fields.next_value::<Option<List<Text>>>()?)?,
                 _ => return Err(left_to_the_tree()),
             }
         }
         let devices = devices.flatten().map_or_else(Vec::new, |labels| labels.0);
-        let devices = devices.into_iter().map(|label| right(Device::new(label).ok()));
-        let show = show.flatten().map(|word| right(Show::parse(word))).transpose()?;
-        let text = text.flatten().map(|text| right(StatusText::new(text).ok())).transpose()?;
+        let devices = devices.into_iter().map(|label| right(Device::new(label.0).ok()));
+        let show = show.flatten().map(|word| right(Show::parse(word.0))).transpose()?;
+        let text = text.flatten().map(|text| right(StatusText::new(text.0).ok())).transpose()?;
         Ok(State(UserState {
             user: right(UserId::new(right(user)?).ok())?,
             state: right(Availability::parse(right(state)?))?,
@@ -111,7 +113,8 @@ struct List<T>(Vec<T>);
 
 impl<'de, T: Deserialize<'de>> Deserialize<'de> for List<T> {
     fn deserialize<D: Deserializer<'de>>(from: D) -> Result<Self, D::Error> {
-        from.deserialize_seq(ListVisitor(PhantomData))
+        // Not as a sequence: for that, binary would do.
+        from.deserialize_any(ListVisitor(PhantomData))
     }
 }
 
@@ -130,6 +133,55 @@ impl<'de, T: Deserialize<'de>> Visitor<'de> for ListVisitor<T> {
             list.push(item);
         }
         Ok(List(list))
+    }
+}
+
+/// Text, and not binary that could be text.
+struct Text<'de>(&'de str);
+
+impl<'de> Deserialize<'de> for Text<'de> {
+    fn deserialize<D: Deserializer<'de>>(from: D) -> Result<Self, D::Error> {
+        from.deserialize_str(TextVisitor)
+    }
+}
+
+struct TextVisitor;
+
+impl<'de> Visitor<'de> for TextVisitor {
+    type Value = Text<'de>;
+
+    fn expecting(&self, f: &mut fmt::Formatter) -> fmt::Result {
+        f.write_str("a text without escapes")
+    }
+
+    fn visit_borrowed_str<E>(self, text: &'de str) -> Result<Text<'de>, E> {
+        Ok(Text(text))
+    }
+}
+
+struct Id(RequestId);
+
+impl<'de> Deserialize<'de> for Id {
+    fn deserialize<D: Deserializer<'de>>(from: D) -> Result<Self, D::Error> {
+        from.deserialize_any(IdVisitor)
+    }
+}
+
+struct IdVisitor;
+
+impl<'de> Visitor<'de> for IdVisitor {
+    type Value = Id;
+
+    fn expecting(&self, f: &mut fmt::Formatter) -> fmt::Result {
+        f.write_str("a request's id")
+    }
+
+    fn visit_u64<E: Error>(self, number: u64) -> Result<Id, E> {
+        right(RequestId::number(number).ok()).map(Id)
+    }
+
+    fn visit_borrowed_str<E: Error>(self, text: &'de str) -> Result<Id, E> {
+        right(RequestId::text(text).ok()).map(Id)
     }
 }
 
@@ -222,6 +274,17 @@ mod tests {
                 }
             }
         }
+    }
+
+    #[test]
+    fn binary_is_no_text_and_no_list() {
+        let state =
+            |user: &[u8]| [b"\x83\xa4user", user, b"\xa5state\xa6online\xa7version\x01"].concat();
+        let presence = |users: &[u8]| [b"\x82\xa4type\xa8presence\xa5users", users].concat();
+        let of_one = |user: &[u8]| presence(&[b"\x91".to_vec(), state(user)].concat());
+        assert!(read(Format::MsgPack, &of_one(b"\xa3ana")).is_some());
+        assert_eq!(read(Format::MsgPack, &of_one(b"\xc4\x03ana")), None);
+        assert_eq!(read(Format::MsgPack, &presence(b"\xc4\x00")), None);
     }
 
     #[test]

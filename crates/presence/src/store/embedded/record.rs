@@ -52,11 +52,16 @@ struct Turn<'a> {
     change: Change,
     since: Moment,
     hold_until: Option<Moment>,
+    /// The same without what others owe the user.
+    own_until: Option<Moment>,
 }
 
 impl Turn<'_> {
-    fn gateways(&self) -> Vec<String> {
-        self.gateway.map(str::to_owned).into_iter().collect()
+    /// A loss that is later than the one that is held back is from now on the one to be explained.
+    fn take_over(&self, hold: &mut Hold) {
+        if let Some(gateway) = self.gateway.filter(|_| self.own_until >= Some(hold.until)) {
+            hold.before.gateways = vec![gateway.to_owned()];
+        }
     }
 }
 
@@ -103,7 +108,10 @@ impl Record {
         let before = living.find(|voucher| voucher.gateway == *gateway);
         let is_more = |before: &Voucher| claim.cause == Cause::Joined && !before.looks_like(claim);
         let has_come = before.is_none_or(is_more);
-        self.vouchers.retain(|voucher| voucher.until > now && voucher.gateway != *gateway);
+        self.vouchers.retain(|voucher| voucher.until > now);
+        let places = self.vouchers.iter().filter(|voucher| voucher.contribution.is_none());
+        let had_place = places.clone().any(|place| place.gateway == *gateway);
+        self.vouchers.retain(|voucher| voucher.gateway != *gateway);
         let comes = claim.contribution.is_some() && !drained && has_come;
         if comes || claim.cause == Cause::Bye {
             // Nobody has to keep the place any more of a user who has come here, or has signed out.
@@ -120,7 +128,7 @@ impl Record {
                 contribution: Some(contribution.clone()),
                 status_set_at: now - status_age.unwrap_or_default(),
             });
-        } else if let Some(hold) = hold.filter(|_| drained || self.is_anywhere()) {
+        } else if let Some(hold) = hold.filter(|_| drained || had_place || self.is_anywhere()) {
             // Whoever loses the user's last session may have lost it sooner than this one was, and tell of it later.
             self.vouchers.push(Voucher {
                 gateway: gateway.clone(),
@@ -144,6 +152,7 @@ impl Record {
             change: Change { cause: claim.cause, due_ms },
             since: now - ago,
             hold_until: hold.map(|hold| (now + hold).max(place_kept_until.unwrap_or(now))),
+            own_until: hold.map(|hold| now + hold),
         };
         self.commit(&claim.user, view, &turn, now)
     }
@@ -175,6 +184,7 @@ impl Record {
             change: Change { cause: Cause::Expired, due_ms: due.as_ms() },
             since: lapsed - times.ttl,
             hold_until: Some(due.max(self.place_kept_until().unwrap_or(due))),
+            own_until: None,
         };
         self.commit(user, view, &turn, times.now)
     }
@@ -262,8 +272,8 @@ impl Record {
     ///
     /// The version grows only with what a watcher could tell apart, so that nothing an invisible user does shows.
     /// While a loss is held back, a user who comes back piece by piece stays held until it looks as before, or is out
-    /// of time; a bye that comes late, after the loss that it explains, ends the hold; and a loss elsewhere makes it longer,
-    /// and is from then on the one to be explained.
+    /// of time; a bye that comes late, after the loss that it explains, ends the hold; and a later loss makes it longer, and
+    /// is from then on the one to be explained.
     fn commit(
         &mut self,
         user: &UserId,
@@ -307,8 +317,8 @@ impl Record {
             hold.until = until;
             self.end_hold(now);
         } else if !is_bye && until >= hold.until {
+            turn.take_over(hold);
             hold.until = until;
-            hold.before.gateways = turn.gateways();
         }
         released
     }
@@ -324,10 +334,8 @@ impl Record {
             Some(until) => Some(match pending {
                 None => Box::new(Hold { until, before: self.view.clone() }),
                 Some(mut hold) => {
+                    turn.take_over(&mut hold);
                     hold.until = hold.until.max(until);
-                    if is_told_loss(turn.change.cause) {
-                        hold.before.gateways = turn.gateways();
-                    }
                     hold
                 }
             }),

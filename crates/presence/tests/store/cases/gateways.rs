@@ -75,6 +75,23 @@ pub(crate) async fn a_loss_that_is_told_again_does_not_shorten_the_hold_of_a_lat
     assert!(held.as_ref().is_some_and(|held| held.remaining > grace * 3 / 4), "{held:?}");
 }
 
+pub(crate) async fn losses_that_are_all_told_again_do_not_shorten_the_hold_of_the_last(
+    world: World,
+) {
+    let (g1, g2) = (world.gateway("g1").await, world.gateway("g2").await);
+    let grace = world.config.grace;
+    let earlier = || Claim { age: grace / 2, ..leave("ana", Cause::Closed) };
+    g1.join("ana", "ios").await;
+    g2.join("ana", "web").await;
+    g2.leave("ana", Cause::Closed).await;
+    g1.apply(earlier()).await;
+    // A little of the hold is gone by then.
+    g2.apply(Claim { age: grace / 100, ..leave("ana", Cause::Closed) }).await;
+    g1.apply(earlier()).await;
+    let held = g1.look("ana").await.held;
+    assert!(held.as_ref().is_some_and(|held| held.remaining > grace * 3 / 4), "{held:?}");
+}
+
 pub(crate) async fn a_drained_user_stays_shown_and_is_dropped_by_a_bye_elsewhere(world: World) {
     let (g1, g2) = (world.gateway("g1").await, world.gateway("g2").await);
     g1.join("ana", "ios").await;

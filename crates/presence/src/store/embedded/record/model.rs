@@ -73,8 +73,14 @@ impl Model {
         self.held.as_ref().filter(|held| held.until > now).map_or(&self.look, |held| &held.look)
     }
 
-    /// The hold rule. `until` is when the cause lets a loss be shown.
-    fn change(&mut self, cause: Cause, by: Vec<&'static str>, until: Moment, now: Moment) {
+    /// The hold rule. `until` is when the cause lets a loss be shown, `own` the same without the places that are kept.
+    fn change(
+        &mut self,
+        cause: Cause,
+        by: Vec<&'static str>,
+        (own, until): (Moment, Moment),
+        now: Moment,
+    ) {
         let (shown, held) = (self.shown(now).clone(), self.held.take());
         let held = held.filter(|held| held.until > now);
         let before = std::mem::take(&mut self.on);
@@ -92,9 +98,10 @@ impl Model {
                 let moves = told && new.0 == Availability::Offline;
                 match (moves, ends_early) {
                     (true, true) => Held { until, ..held },
-                    // The later loss is the one to be explained.
                     (true, false) if cause != Cause::Bye && until >= held.until => {
-                        Held { until, on: by.clone(), ..held }
+                        // The later loss is the one to be explained.
+                        let on = if own >= held.until { by.clone() } else { held.on };
+                        Held { until, on, look: held.look }
                     }
                     _ => held,
                 }
@@ -104,8 +111,11 @@ impl Model {
             None
         } else if until > now && was_here {
             let owed = held.as_ref().map_or(until, |held| held.until.max(until));
-            let told = cause != Cause::Expired && !matches!(cause, Cause::Joined | Cause::Status);
-            let on = held.map_or(before, |held| if told { by } else { held.on });
+            let on = match held {
+                None => before,
+                Some(held) if !by.is_empty() && own >= held.until => by,
+                Some(held) => held.on,
+            };
             Some(Held { until: owed, look: shown, on })
         } else {
             // Who comes back piece by piece stays held.
@@ -125,6 +135,10 @@ impl Model {
             let (before, after) = (part.claimed.as_ref(), claim.contribution.as_ref());
             claim.cause == Cause::Joined && before.map(look) != after.map(look)
         };
+        let had_place = self
+            .parts
+            .iter()
+            .any(|part| part.gateway == gateway && part.claimed.is_none() && part.until > now);
         let here = self.parts.iter().filter(|part| part.claimed.is_some());
         let here = here.clone().find(|part| part.gateway == gateway);
         let comes = comes && here.is_none_or(more);
@@ -138,16 +152,16 @@ impl Model {
             Cause::Closed | Cause::Silent | Cause::Expired => GRACE,
             Cause::Drained => TTL,
         };
-        let until = now + hold.saturating_sub(claim.age);
+        let own = now + hold.saturating_sub(claim.age);
         let lives = self.parts.iter().any(|part| part.claimed.is_some());
         if claimed.is_some() {
             self.parts.push(Part { gateway, claimed_at: now, until: now + TTL, claimed });
-        } else if drained || lives && !hold.is_zero() {
+        } else if drained || (had_place || lives) && !hold.is_zero() {
             // Whoever loses the last session may have lost it sooner, and tell of it later.
-            self.parts.push(Part { gateway, claimed_at: now, until, claimed });
+            self.parts.push(Part { gateway, claimed_at: now, until: own, claimed });
         }
-        let until = if hold.is_zero() { until } else { until.max(place_kept.unwrap_or(until)) };
-        self.change(claim.cause, vec![gateway], until, now);
+        let until = if hold.is_zero() { own } else { own.max(place_kept.unwrap_or(own)) };
+        self.change(claim.cause, vec![gateway], (own, until), now);
     }
 
     fn place_kept(&self) -> Option<Moment> {
@@ -161,7 +175,7 @@ impl Model {
         self.parts.retain(|part| part.until > now);
         if let Some(gone) = gone {
             let until = (gone + GRACE).max(self.place_kept().unwrap_or(gone));
-            self.change(Cause::Expired, Vec::new(), until, now);
+            self.change(Cause::Expired, Vec::new(), (until, until), now);
         }
     }
 }

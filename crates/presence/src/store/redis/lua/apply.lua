@@ -56,13 +56,14 @@ for _, claim in ipairs(claims) do
   if record.is_new and next(contributions) then
     -- Else nobody would be told of what changes now.
     restore(bucket, user, record)
-  elseif not next(contributions) and record.view.gateways ~= setup.gateway then
+  elseif not is_anywhere(contributions) and record.view.gateways ~= setup.gateway then
     -- The key is gone, and gateways that had a part in it may live: what this one tells is not all.
     settle(bucket, user, record)
   end
   note_lost(bucket, record.view, contributions, setup.gateway)
   local comes = contribution ~= '' and contribution ~= 'drained'
     and has_come(cause, contribution, contributions[setup.gateway])
+  local had_place = contributions[setup.gateway] and kept_until(contributions[setup.gateway])
   contributions[setup.gateway] = nil
   if contribution ~= '' and contribution ~= 'drained' then
     contribution = set_at(status_age_ms) .. ' ' .. contribution
@@ -70,7 +71,7 @@ for _, claim in ipairs(claims) do
     call('HSET', user_key, setup.gateway, contribution)
     call('PEXPIRE', user_key, integer(vouch_ms))
     contributions[setup.gateway] = contribution
-  elseif hold_ms > 0 and (contribution == 'drained' or is_anywhere(contributions)) then
+  elseif hold_ms > 0 and (contribution == 'drained' or had_place or is_anywhere(contributions)) then
     -- Whoever loses the user's last session may have lost it sooner than this one was, and tell of it later.
     local until_then = now_ms + hold_ms
     contributions[setup.gateway] = 'left ' .. integer(until_then)
@@ -85,7 +86,8 @@ for _, claim in ipairs(claims) do
   if comes or cause == 'bye' then
     drop_places(user_key, contributions)
   end
-  local hold_until = hold_ms > 0 and now_ms + hold_ms or 0
+  local own_until = hold_ms > 0 and now_ms + hold_ms or 0
+  local hold_until = own_until
   if cause ~= 'joined' and cause ~= 'status' then
     hold_until = math.max(hold_until, return_until, place_kept_until(contributions, setup.gateway))
   end
@@ -98,6 +100,7 @@ for _, claim in ipairs(claims) do
     cause = cause,
     since_ms = now_ms - (view.state == 'online' and online_ms or silence_ms),
     hold_until = hold_until,
+    own_until = own_until,
     awaited = '',
     due_ms = math.max(now_ms + due_in_ms, 0),
   })

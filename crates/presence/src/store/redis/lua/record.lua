@@ -3,7 +3,7 @@
 -- Keys, all of one bucket b in the same hash slot ({b} is the hash tag):
 --   <prefix>:{b}:user:<user>   hash, TTL: gateway -> "<set_at_us> <show> <devices> <text>", or "left <until_ms>" when it only
 --                              keeps the user's place: until then the loss of its part is held back. Exists while the user
---                              is online.
+--                              is online, and while a place is kept.
 --   <prefix>:{b}:seen:<user>   string, kept for `last_seen`: the view's line; while a loss is held back, a second line
 --                              "<hold_until_ms> <the line shown until then>"; and when that waits for gateways to join the
 --                              user again, a third that names them.
@@ -227,11 +227,11 @@ local function load_contributions(bucket, user)
   local contributions, until_ms, lapsed = {}, 0, nil
   for i = 1, #flat, 2 do
     local gateway = flat[i]
-    local kept = kept_until(flat[i + 1])
-    local alive = gateway == setup.gateway and 0 or kept or alive_until(bucket, gateway)
-    if alive > now_ms or gateway == setup.gateway then
+    local kept, own = kept_until(flat[i + 1]), gateway == setup.gateway
+    local alive = kept or own and 0 or alive_until(bucket, gateway)
+    if alive > now_ms or own and not kept then
       contributions[gateway] = flat[i + 1]
-      until_ms = math.max(until_ms, alive)
+      until_ms = own and until_ms or math.max(until_ms, alive)
     else
       call('HDEL', key(bucket, 'user', user), gateway)
       if not kept then
@@ -248,8 +248,9 @@ local function merge(contributions)
   local view = { state = 'offline', since = '.', show = '.', devices = '.', gateways = '.', text = '' }
   local latest, shown, devices, gateways = -1, '.', {}, {}
   for gateway, contribution in pairs(contributions) do
-    if not kept_until(contribution) then
-      local set_at, show, labels, text = string.match(contribution, '^(%d+) (%S+) (%S+) (.*)$')
+    local set_at, show, labels, text = string.match(contribution, '^(%d+) (%S+) (%S+) (.*)$')
+    -- Not where it is a place, or what none of us wrote.
+    if set_at then
       gateways[#gateways + 1] = gateway
       for label in string.gmatch(labels, '[^,.]+') do
         devices[label] = true
@@ -303,13 +304,14 @@ local function take_answer(bucket, record, gateway)
   return #rest == 0, shorter
 end
 
--- Makes `view` the user's view. `change` says why: cause, since_ms, hold_until (0 when the change was deliberate), due_ms,
--- when watchers should see it if all went well, and `awaited`, the gateways that may join a lost user again, or ''.
+-- Makes `view` the user's view. `change` says why: cause, since_ms, hold_until (0 when the change was deliberate), own_until,
+-- the same without what others owe the user, due_ms, when watchers should see it if all went well, and `awaited`, the gateways
+-- that may join a lost user again, or ''.
 --
 -- The version grows only with what a watcher could tell apart, so that nothing an invisible user does shows.
 -- While a loss is held back, a user who comes back piece by piece stays held until it looks as before, or is out of time;
 -- a bye that comes late, after the loss that it explains, ends the hold, or shortens it to its own, and so does any loss on the
--- one gateway where the user was; and a loss elsewhere makes it longer, and is from then on the one to be explained.
+-- one gateway where the user was; and a later loss makes it longer, and is from then on the one to be explained.
 -- A hold that waits for gateways ends, whatever they tell, when the last of them has or is dead, and not before.
 local function commit(bucket, user, record, view, change)
   local old = record.view
@@ -331,7 +333,7 @@ local function commit(bucket, user, record, view, change)
     end
     if hold_until > now_ms then
       local is_all = answered or change.cause == 'bye'
-      if hold and LOSSES[change.cause] then
+      if hold and change.own_until >= record.hold_until then
         hold.gateways = setup.gateway
       end
       record.before = hold or old
@@ -360,8 +362,10 @@ local function commit(bucket, user, record, view, change)
       record.before = hold_until > now_ms and hold or nil
     elseif is_loss and change.cause ~= 'bye' and hold_until >= record.stored_until then
       -- Nobody needs to be told: whoever holds the loss back asks again before it is shown.
+      if change.own_until >= record.hold_until then
+        hold.gateways = setup.gateway
+      end
       record.hold_until = math.max(record.hold_until, hold_until)
-      hold.gateways = setup.gateway
       save_record(bucket, user, record)
     elseif record.awaited ~= awaited then
       record.hold_until = is_loss and math.max(record.hold_until, hold_until) or record.hold_until
@@ -407,7 +411,7 @@ local function restore(bucket, user, record)
   local view = merge(load_contributions(bucket, user))
   if view.gateways ~= '.' then
     return commit(bucket, user, record, view, {
-      cause = 'joined', since_ms = now_ms, hold_until = 0, due_ms = now_ms, awaited = '',
+      cause = 'joined', since_ms = now_ms, hold_until = 0, own_until = 0, due_ms = now_ms, awaited = '',
     })
   end
 end
@@ -434,6 +438,7 @@ local function settle(bucket, user, record)
     awaited = note_lost(bucket, record.view, contributions),
     since_ms = lapsed > 0 and lapsed - setup.ttl_ms or tonumber(record.view.since) or now_ms,
     hold_until = math.max(lapsed + setup.grace_ms, forgive_until, place_kept_until(contributions)),
+    own_until = 0,
     due_ms = (lapsed > 0 and lapsed or now_ms) + setup.grace_ms,
   })
 end

@@ -2,8 +2,8 @@
 --
 -- ARGV[2]  MessagePack map: bucket -> list of the keys of users
 -- Result   MessagePack list of the keys of those that are to be joined again: keys that are not there, and all of a bucket
---          in which this gateway's part of any user was found lapsed. That it has a part in a key that is there is thereby
---          certain, and need not be asked. Keys and not users, since to build them here would cost a third more.
+--          in which this gateway's part of any user was found lapsed. That it has a part in a key that is there, or had one
+--          just now, is thereby certain, and need not be asked. Keys and not users, since to build them here would cost a third more.
 -- Cost     1 command a user and 3 a bucket; two more a user in those of a bucket's rounds that keep what is known of users
 
 local missing = {}
