@@ -250,17 +250,20 @@ impl Watched {
 
     /// The answer may also be an old one, read before the user first came: then a later one shows the user alive.
     fn absorb_no_trace(&mut self, born: u64, now: Instant, untraced: &Untraced) -> Absorbed {
-        let due = match &self.pending {
-            Some(pending) if pending.due > now => return Absorbed::default(),
-            Some(pending) if pending.view.is_none() && !untraced.is_missing(self.latest(), now) => {
-                now
+        let hold_until = untraced.hold_until(self.latest(), born, now);
+        let (due, news) = match self.pending.as_deref() {
+            Some(Pending { due, view: Some(_), .. }) if *due > now => return Absorbed::default(),
+            // A gateway that was waited for may have found out since, or it may be another's turn.
+            Some(Pending { due, view: None, .. }) => {
+                let waits = *due <= now && untraced.is_missing(self.latest(), now);
+                (if waits { hold_until } else { hold_until.min(*due) }, false)
             }
             // Also where a loss was held: its user may have come back while the store was away.
-            _ => untraced.hold_until(self.latest(), born, now),
+            _ => (hold_until, true),
         };
         if due > now {
             self.pending = Some(Box::new(Pending { due, view: None, change: None }));
-            return Absorbed { hold: Some(due), news: true, ..Absorbed::default() };
+            return Absorbed { hold: Some(due), news, ..Absorbed::default() };
         }
         let known = self.latest().map_or(0, |latest| latest.version);
         self.show(View { version: born.max(known + 1), ..View::NO_TRACE }, None)

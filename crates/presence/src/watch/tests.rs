@@ -152,6 +152,25 @@ fn a_user_without_trace_may_live_while_its_gateway_has_not_found_out() {
 }
 
 #[test]
+fn a_user_without_trace_is_waited_for_no_longer_when_its_gateway_has_found_out() {
+    let (table, now) = (watched(), Instant::now());
+    let mut on = online(9);
+    on.view.gateways = vec!["g1".to_owned()];
+    let untraced = Standing::settled(bo(), View { version: 20, ..View::NO_TRACE });
+    tells(&table, &on, now);
+    let missing = |seconds| [("g1".to_owned(), now + Duration::from_secs(seconds))].into();
+    table.note_loss(Some(now), missing(30));
+    table.learn(&untraced, now, now);
+    table.note_loss(Some(now), missing(2));
+    let later = now + Duration::from_secs(1);
+    let (user, absorbed) = table.learn(&untraced, later, later).unwrap();
+    let due = now + Duration::from_millis(1500) + GRACE;
+    assert_eq!(absorbed.hold, Some(due));
+    assert_eq!(table.due_of(&[user], due), [bo()]);
+    assert!(tells(&table, &untraced, due));
+}
+
+#[test]
 fn nobody_is_unknown_while_a_gateway_has_not_found_out() {
     let (table, now) = (watched(), Instant::now());
     assert!(!table.may_be_told_of(&bo()));

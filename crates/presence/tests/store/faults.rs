@@ -216,6 +216,25 @@ async fn a_redis_that_hangs_is_unreachable_in_time_and_a_lapse_meanwhile_is_forg
     assert_eq!((back.view.since, back.held), (before.since, None));
 }
 
+/// A gateway that is stopped just when Redis is back cannot be told from one that died meanwhile.
+#[tokio::test]
+async fn whose_gateway_has_yet_to_tell_that_it_lives_is_owed_the_grace_as_well() {
+    let server = RedisServer::start();
+    let world = World::on(&server, Config { grace: Duration::from_secs(1), ..quick() });
+    let (stopped, other) = (world.gateway("stopped").await, world.gateway("other").await);
+    stopped.join("ana", "ios").await;
+    server.pause();
+    other.apply_until_unreachable(join("bo", "ios")).await;
+    server.resume();
+    let back = Instant::now();
+    let lapsed = other.look_until("ana lapses", "ana", |standing| standing.held.is_some()).await;
+    let held_for = back.elapsed() + lapsed.held.expect("it is held back").remaining;
+    let told_within = Duration::from_secs(4);
+    assert!(held_for > told_within + world.config.grace / 2, "{held_for:?}");
+    let promised = Duration::from_secs(5) + world.config.grace;
+    assert!(held_for < promised, "{held_for:?}");
+}
+
 #[tokio::test]
 async fn a_store_that_is_full_refuses_and_is_not_taken_for_lost() {
     let server = RedisServer::start();

@@ -90,8 +90,11 @@ impl Rules {
                 (Cause::GatewayLost, kill.from, heard, kill.from.by + ttl + grace + PROMPT)
             }
             (Ending::Cut(_), None) => {
-                let heard = facts.beat_before + ttl;
-                (Cause::Drained, end, heard, end.by + ttl + grace + PROMPT)
+                // A client that does not read learns of it when its gateway has long ended.
+                let gone = drained_by(faults, facts);
+                let sent_away = Moment { after: end.after.min(gone), ..end };
+                let heard = facts.beat_before.min(gone) + ttl;
+                (Cause::Drained, sent_away, heard, end.by + ttl + grace + PROMPT)
             }
         };
         let mut departure = Departure { cause, from, not_before, latest, excuse };
@@ -176,6 +179,16 @@ fn gone(death: &Fault, faults: &[Fault]) -> Us {
     };
     let drains = death.kind == FaultKind::GatewayRestart && faults.iter().any(is_away);
     if drains { death.until() } else { death.from.by }
+}
+
+/// When the gateway of a session had drained and ended; never where it did not.
+fn drained_by(faults: &[Fault], facts: &Facts) -> Us {
+    let drains = faults.iter().filter(|fault| {
+        fault.kind == FaultKind::GatewayRestart
+            && fault.place == Some(facts.place)
+            && fault.from.after >= facts.hello
+    });
+    drains.map(Fault::until).min().unwrap_or(Us::MAX)
 }
 
 /// A session that broke at `end` did so because its gateway was killed.

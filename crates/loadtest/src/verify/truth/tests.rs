@@ -148,6 +148,15 @@ fn who_comes_back_after_a_drain_leaves_no_place_behind() {
 }
 
 #[test]
+fn who_reads_late_of_a_drain_was_sent_away_before_the_gateway_ended() {
+    let mut sent_away = session(0, Some((14_000, Ending::Cut(Some(1012)))));
+    sent_away.beat_before = 13_000 * MS;
+    let drain = fault(FaultKind::GatewayRestart, Some(0), 10_000, 12_000);
+    let restart = fault(FaultKind::RedisKill, None, 11_000, 11_500);
+    assert_eq!(window(&[sent_away], &[drain, restart]).0, 12_000, "its place is forgotten");
+}
+
+#[test]
 fn faults_excuse_lateness_and_never_earliness() {
     let closed = [session(0, Some((10_000, Ending::Closed)))];
     let table = [

@@ -52,7 +52,8 @@ if setup.came_after[2] > 0 then
   revive_since = away_since_ms > 0 and math.min(away_since_ms, setup.came_after[1]) or setup.came_after[1]
   revive_until = math.max(return_until, setup.came_after[2] + RETURN_MS)
 end
-local forgive_until = math.max(return_until, setup.came_after[2] + RETURN_MS, setup.doubt_until_ms)
+-- Until then nobody has lapsed. A gateway that is stopped just when the store is back has yet to tell, and is owed the grace.
+local forgive_until = math.max(math.max(return_until, setup.came_after[2] + RETURN_MS) + setup.grace_ms, setup.doubt_until_ms)
 -- For how long this call vouches: one that had to wait may be that of a gateway that died meanwhile.
 local vouch_ms = stale and math.max(setup.ttl_ms - waited_ms, math.min(RETURN_MS, setup.ttl_ms)) or setup.ttl_ms
 
