@@ -117,16 +117,24 @@ struct Rights {
 }
 
 impl Rights {
-    /// So many at most are known: whoever watches and unwatches ever others by grants must show these again.
+    /// As many at most as may be watched: beyond that a watch is refused.
     fn note_granted(&mut self, users: Vec<UserId>, max: usize) {
         if users.is_empty() {
             return;
         }
         let granted = self.granted.get_or_insert_default();
-        if granted.len() + users.len() > max {
-            granted.clear();
+        for user in users {
+            if granted.len() < max {
+                granted.insert(user);
+            }
         }
-        granted.extend(users);
+    }
+
+    fn forget_granted(&mut self, users: &[UserId]) {
+        let Some(granted) = &mut self.granted else { return };
+        for user in users {
+            granted.remove(user);
+        }
     }
 }
 
@@ -241,7 +249,10 @@ impl<'a> Connection<'a> {
             ClientMessage::Query { users, id, grant } => {
                 self.wish(Wish::Query, users, id, grant.as_ref());
             }
-            ClientMessage::Unwatch { users } => self.session.request(Request::Unwatch { users }),
+            ClientMessage::Unwatch { users } => {
+                self.rights.forget_granted(&users);
+                self.session.request(Request::Unwatch { users });
+            }
             ClientMessage::Heartbeat => {}
             ClientMessage::Status(status) => self.session.set_status(status),
             ClientMessage::Hello(hello) => return Ok(Some(Box::new(hello))),

@@ -108,6 +108,25 @@ async fn a_fresh_token_withdraws_whom_neither_its_claim_lists_nor_a_grant() {
     watcher.expect_nothing_for(Duration::from_millis(200)).await;
 }
 
+/// However often it asks for the same users again, and whomever it no longer watches.
+#[tokio::test]
+async fn a_full_watch_list_outlives_its_grants() {
+    let flags = [JWT_FLAG, BY_TOKEN, "--max-watch=4"];
+    let gateway = House::with(Kind::OneEmbedded, SLOW, &flags).await;
+    let mut watcher = sign_in(gateway.here(), token("a")).await;
+    let mine = || Some(grant("a", &["*"]));
+    for names in [&["b", "c", "d"][..], &["c", "d", "e"]] {
+        watch(&mut watcher, names, mine()).await.expect("allowed");
+    }
+    watcher.unwatch(["b"]);
+    watch(&mut watcher, &["f"], mine()).await.expect("there is room again");
+    watcher.hello_with(hello(token("a"))).await;
+    for name in ["c", "d", "e", "f"] {
+        let _session = sign_in(gateway.here(), token(name)).await;
+        watcher.expect_online(name).await;
+    }
+}
+
 #[tokio::test]
 async fn the_backend_takes_grants_back() {
     let gateway = House::with(Kind::OneEmbedded, SLOW, &[JWT_FLAG, BY_TOKEN]).await;
