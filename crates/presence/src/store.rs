@@ -31,7 +31,7 @@ pub const BATCH_LEN_MAX: usize = 500;
 /// The most orders that one call takes or answers.
 pub const ORDERS_LEN_MAX: usize = 1000;
 
-/// How many events may wait for the relay. When it is full the oldest truth is re-read instead: see [`Event::Gap`].
+/// How many events may wait for the relay. Where there are more they are dropped, and made good by one [`Event::Gap`].
 pub const EVENT_QUEUE_LEN: usize = 4096;
 
 /// Where presence is kept.

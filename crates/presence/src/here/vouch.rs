@@ -14,8 +14,7 @@ use crate::engine::Core;
 use crate::here::roster::PARTS;
 use crate::store::BATCH_LEN_MAX;
 
-/// How often a call that failed is tried again. When the store stays away for longer, everybody is asserted again
-/// after its return.
+/// How often a call is tried in all. When the store stays away for longer, everybody is asserted again after its return.
 const ATTEMPTS: usize = 4;
 const RETRY_PAUSE: Duration = Duration::from_millis(500);
 

@@ -1,5 +1,6 @@
 //! One user's record and the rules by which it changes: any device, versions that only grow, the grace, invisibility.
-//! Pure: the time is passed in. `redis/lua/record.lua` holds the same rules; one test suite drives both.
+//! Pure: the time is passed in. `redis/lua/record.lua` holds the same rules, and what only
+//! a shared store needs; one test suite drives both.
 
 #[cfg(test)]
 mod model;

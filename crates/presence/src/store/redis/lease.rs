@@ -97,16 +97,36 @@ pub(super) struct Known {
     pub(super) reborn_ms: Option<u64>,
     /// Since when (µs, by the store's clock) the store remembers.
     pub(super) born_us: u64,
+    /// For how long a lease that is not late was not renewed at most.
+    late_after_ms: u64,
     /// How many gateways have a lease that is not late.
     living: u32,
     /// The store's clock (ms) at an instant of ours.
     clock: Option<(u64, Instant)>,
+    /// The store's clock (ms) when it told of the leases.
+    told_ms: u64,
 }
 
 impl Known {
     /// What the store's clock (ms) should say now; 0 before the first renewal.
     pub(super) fn store_now_ms(&self) -> u64 {
         self.clock.map_or(0, |(ms, at)| ms + millis(at.elapsed()))
+    }
+
+    /// What the store's clock (ms) said when a call began that it answered at `now_ms`: the call may have waited in a store that was
+    /// stopped, and what is known of the clock since earlier tells for how long.
+    fn clock_at(&self, began: Instant, now_ms: u64) -> u64 {
+        let earliest_ms = now_ms.saturating_sub(millis(began.elapsed()));
+        self.clock.map_or(now_ms, |(ms, at)| {
+            let expected_ms = ms + millis(began.saturating_duration_since(at));
+            expected_ms.clamp(earliest_ms, now_ms)
+        })
+    }
+
+    /// Whether a gateway that lived then has not renewed its lease since.
+    pub(super) fn is_any_unheard_since(&self, then_ms: u64) -> bool {
+        let lived = |renewed_ms: &u64| renewed_ms + self.late_after_ms >= then_ms;
+        then_ms > 0 && self.late.values().any(lived)
     }
 }
 
@@ -164,7 +184,7 @@ impl Leases {
     pub(super) fn all(&self) -> Vec<Lease> {
         let state = self.state.lock();
         let now_ms = state.known.store_now_ms();
-        let told_ms = state.known.clock.map_or(0, |(ms, _)| ms);
+        let told_ms = state.known.told_ms;
         let own = Renewed { renewed_ms: told_ms, since_ms: state.came_ms.unwrap_or(told_ms) };
         let others = state.leases.iter().map(|(gateway, lease)| (gateway, lease, told_ms));
         let all = [(&self.gateway, &own, now_ms)].into_iter().chain(others);
@@ -222,6 +242,7 @@ impl Leases {
         let was_away = back_ms > 0 && is_recent(&back_ms);
         let away = was_away.then_some((away_since_ms, back_ms));
         state.known = Known {
+            late_after_ms: millis(self.late_after),
             living: (leases.len() - late.len()) as u32,
             late,
             late_until_ms: now_ms + millis(self.late_after),
@@ -235,7 +256,8 @@ impl Leases {
             away_before: away.filter(|_| is_newcomer),
             reborn_ms: state.reborn_ms.filter(is_recent),
             born_us,
-            clock: Some((now_ms, began)),
+            clock: Some((state.known.clock_at(began, now_ms), began)),
+            told_ms: now_ms,
         };
         state.leases = leases;
         let missing = state.missing.iter().map(|(gateway, until)| (gateway.clone(), *until));
@@ -261,7 +283,7 @@ impl Leases {
         leases: &HashMap<String, Renewed>,
         now_ms: u64,
     ) -> Vec<Lapse> {
-        let before_ms = before.known.clock.map_or(0, |(before_ms, _)| before_ms);
+        let before_ms = before.known.told_ms;
         let lapse = |(gateway, lease): (&String, &Renewed)| {
             let is_same = |told: &&Renewed| told.renewed_ms == lease.renewed_ms;
             let told = before.leases.get(gateway).filter(is_same);
@@ -356,6 +378,32 @@ mod tests {
         {
             let pulse = leases.note(renewed(born_us, was_good), Instant::now());
             assert_eq!(pulse.lost, lost, "{born_us} {was_good}");
+        }
+    }
+
+    #[test]
+    fn the_clock_of_the_store_is_known_though_a_renewal_waited_in_it() {
+        let now = Instant::now();
+        let ago = |ms| now - Duration::from_millis(ms);
+        let known = Known { clock: Some((10_000, ago(5_000))), ..Known::default() };
+        // Sent a second ago, when the clock said 14,000, and run then or only now.
+        for now_ms in [14_000, 14_600, 15_000] {
+            assert_eq!(known.clock_at(ago(1_000), now_ms), 14_000, "{now_ms}");
+        }
+        // A clock that was put forward or back.
+        assert_eq!(known.clock_at(now, 20_000), 20_000);
+        assert_eq!(known.clock_at(now, 2_000), 2_000);
+        assert_eq!(Known::default().clock_at(ago(1_000), 7_000), 7_000, "the first word of it");
+    }
+
+    #[test]
+    fn only_a_gateway_that_lived_when_the_store_went_away_is_unheard_since() {
+        let late = HashMap::from([("g".to_owned(), 5_000)]);
+        let known = Known { late, late_after_ms: 1_000, ..Known::default() };
+        for (away_since_ms, is_unheard) in
+            [(0, false), (5_500, true), (6_000, true), (6_001, false)]
+        {
+            assert_eq!(known.is_any_unheard_since(away_since_ms), is_unheard, "{away_since_ms}");
         }
     }
 

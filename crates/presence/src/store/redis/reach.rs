@@ -10,11 +10,12 @@ use std::time::Duration;
 use parking_lot::Mutex;
 use tokio::sync::Notify;
 use tokio::time::{Instant, sleep};
+use tracing::debug;
 
 use crate::store::{Ailment, StoreError};
 
 /// For so long trouble is remembered after it ended: the scripts are forgiving meanwhile.
-pub(super) const REMEMBER: Duration = Duration::from_secs(5);
+pub(super) const REMEMBER: Duration = Duration::from_secs(8);
 
 /// Trouble that took no longer is a *blip*: most calls were answered before and after it.
 const BLIP: Duration = Duration::from_millis(1500);
@@ -22,6 +23,9 @@ const BLIP: Duration = Duration::from_millis(1500);
 /// Within so long after trouble, gateways have told what they could not tell meanwhile. Trouble that begins sooner belongs
 /// to it: holds that it revived have not ended yet.
 pub(super) const RETURN: Duration = Duration::from_secs(4);
+
+/// And for so much longer at most where a gateway has yet to be heard of. All of it is within [`REMEMBER`].
+pub(super) const OWED_MAX: Duration = Duration::from_secs(3);
 
 /// The same after a blip: what is told of it comes late by so long at most, however often there are any. When calls were
 /// answered for so long, what begins then is a blip, or none, by itself.
@@ -104,7 +108,8 @@ struct Spell {
 
 impl Spell {
     fn new(piece: Window) -> Self {
-        Self { since_ms: piece.since_ms, piece, again: 0, return_until_ms: 0 }.until_all_is_told()
+        Self { since_ms: piece.since_ms, piece, again: 0, return_until_ms: 0 }
+            .until_all_is_told_of(piece)
     }
 
     /// With trouble that was noticed then. `breaks`: a connection did, or a call was not answered.
@@ -122,13 +127,16 @@ impl Spell {
         } else {
             (trouble, 0)
         };
-        Self { since_ms: self.since_ms.min(since_ms), piece, again, ..self }.until_all_is_told()
+        let goes_on = steady_ms == 0 || again >= BREAKS;
+        let latest = if goes_on { piece } else { trouble };
+        Self { since_ms: self.since_ms.min(since_ms), piece, again, ..self }
+            .until_all_is_told_of(latest)
     }
 
-    fn until_all_is_told(self) -> Self {
-        let time = if self.piece.time() > BLIP { RETURN } else { BLIP_RETURN };
-        let return_until_ms =
-            self.return_until_ms.max(self.piece.until_ms + time.as_millis() as u64);
+    /// A call that was slow just after the store was back is not as long an absence once more.
+    fn until_all_is_told_of(self, latest: Window) -> Self {
+        let time = if latest.time() > BLIP { RETURN } else { BLIP_RETURN };
+        let return_until_ms = self.return_until_ms.max(latest.until_ms + time.as_millis() as u64);
         Self { return_until_ms, ..self }
     }
 }
@@ -316,6 +324,8 @@ impl Reach {
         let mut trouble = self.trouble.lock();
         let window = Window { since_ms, until_ms: now_ms };
         let spell = trouble.map_or(Spell::new(window), |spell| spell.with(window, breaks));
+        let all_told_ms = spell.return_until_ms.saturating_sub(now_ms);
+        debug!(lasted_ms = now_ms - since_ms, all_told_ms, "the store was slow or out of reach");
         *trouble = Some(spell);
     }
 

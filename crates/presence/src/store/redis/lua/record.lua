@@ -1,4 +1,4 @@
--- What the three scripts share: the keys of a user, reading and writing its record, and telling the gateways.
+-- What four scripts share: the keys of a user, reading and writing its record, and telling the gateways.
 --
 -- Keys, all of one bucket b in the same hash slot ({b} is the hash tag):
 --   <prefix>:{b}:user:<user>   hash, TTL: gateway -> "<set_at_us> <show> <devices> <text>", or "left <until_ms>" when it only
@@ -29,7 +29,8 @@
 --               gateways live until the second at least;
 --   doubt_until_ms  until when nobody has lapsed, since the store may have been away just before this gateway came, or 0.
 --
--- After the store was away, what gateways had to tell it comes in any order. Within RETURN_MS they have told it, or sooner: until then
+-- After the store was away, what gateways had to tell it comes in any order. Within RETURN_MS they have told it, or sooner, and
+-- one that was stopped just then may need longer (the caller knows): until then
 -- losses and byes are held back, since the user may be on another gateway as well, and so are losses whose hold ended
 -- meanwhile, since nobody could come back. Living gateways could not vouch either: until then nobody has lapsed.
 
@@ -45,15 +46,14 @@ local stale = waited_ms > STALE_MS
 local away_since_ms, return_until = setup.away_since_ms, setup.return_until_ms
 if stale then
   away_since_ms = away_since_ms > 0 and math.min(away_since_ms, setup.answered_ms) or setup.answered_ms
-  return_until = now_ms + RETURN_MS
+  return_until = math.max(return_until, now_ms + RETURN_MS)
 end
 local revive_since, revive_until = away_since_ms, return_until
 if setup.came_after[2] > 0 then
   revive_since = away_since_ms > 0 and math.min(away_since_ms, setup.came_after[1]) or setup.came_after[1]
   revive_until = math.max(return_until, setup.came_after[2] + RETURN_MS)
 end
--- Until then nobody has lapsed. A gateway that is stopped just when the store is back has yet to tell, and is owed the grace.
-local forgive_until = math.max(math.max(return_until, setup.came_after[2] + RETURN_MS) + setup.grace_ms, setup.doubt_until_ms)
+local forgive_until = math.max(return_until, setup.came_after[2] + RETURN_MS, setup.doubt_until_ms)
 -- For how long this call vouches: one that had to wait may be that of a gateway that died meanwhile.
 local vouch_ms = stale and math.max(setup.ttl_ms - waited_ms, math.min(RETURN_MS, setup.ttl_ms)) or setup.ttl_ms
 
@@ -228,11 +228,11 @@ local function load_contributions(bucket, user)
   local contributions, until_ms, lapsed = {}, 0, nil
   for i = 1, #flat, 2 do
     local gateway = flat[i]
-    local kept, own = kept_until(flat[i + 1]), gateway == setup.gateway
-    local alive = kept or own and 0 or alive_until(bucket, gateway)
-    if alive > now_ms or own and not kept then
+    local kept, is_this = kept_until(flat[i + 1]), gateway == setup.gateway
+    local alive = kept or is_this and 0 or alive_until(bucket, gateway)
+    if alive > now_ms or is_this and not kept then
       contributions[gateway] = flat[i + 1]
-      until_ms = own and until_ms or math.max(until_ms, alive)
+      until_ms = is_this and until_ms or math.max(until_ms, alive)
     else
       call('HDEL', key(bucket, 'user', user), gateway)
       if not kept then
@@ -298,6 +298,7 @@ local function take_answer(bucket, record, gateway)
     return false, false
   end
   record.awaited = table.concat(rest, ',')
+  rest_until = math.max(rest_until, forgive_until)
   local shorter = #rest > 0 and rest_until < record.hold_until - EARLIER_MS
   if shorter then
     record.hold_until = rest_until

@@ -127,6 +127,28 @@ async fn a_call_that_took_long_is_trouble_while_it_took() {
     assert_eq!(reach.contact().trouble, Some(trouble));
 }
 
+/// All have told by then what they could not tell while the store was away.
+#[tokio::test(start_paused = true)]
+async fn a_slow_call_just_after_a_longer_trouble_is_soon_over() {
+    let (reach, second) = (Reach::new(), Duration::from_secs(1));
+    let _ = reach.note(Ok(()));
+    tokio::time::advance(5 * second).await;
+    let _ = reach.note(unreachable());
+    let _ = reach.note(Ok(()));
+    tokio::time::advance(second / 2).await;
+    let slow = reach.call(async {
+        sleep(SLOW + second / 4).await;
+        Ok(())
+    });
+    tokio::select! {
+        answered = slow => answered.unwrap(),
+        () = reach.beat() => {}
+    }
+    let trouble = reach.contact().trouble.expect("it was a moment ago");
+    let since_back = second / 2 + SLOW + second / 4;
+    assert_eq!(since_back + trouble.return_time, RETURN, "{trouble:?}");
+}
+
 #[tokio::test(start_paused = true)]
 async fn a_stop_of_this_process_is_no_trouble_whatever_becomes_of_its_calls() {
     let reach = Reach::new();

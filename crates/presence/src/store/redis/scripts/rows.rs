@@ -9,7 +9,7 @@ use serde::{Deserialize, Serialize};
 use super::super::RedisOptions;
 use super::super::channels::Address;
 use super::super::lease::Known;
-use super::super::reach::{Contact, RETURN};
+use super::super::reach::{Contact, OWED_MAX, RETURN};
 use crate::store::bucket::bucket_of;
 use crate::store::view::View;
 use crate::store::{Cause, Change, Claim, Contribution, Held, Standing, StoreError};
@@ -48,13 +48,7 @@ impl<'a> Setup<'a> {
         let config = &options.config;
         let now_ms = known.store_now_ms();
         let then_ms = |ago: Duration| now_ms.saturating_sub(millis(ago));
-        let noticed =
-            contact.trouble.map(|t| (then_ms(t.began), then_ms(t.ended) + millis(t.return_time)));
-        let returning = |(since_ms, back_ms)| (since_ms, back_ms + millis(RETURN));
-        let told = known.away.map(returning);
-        let reborn = known.reborn_ms.map(|ms| returning((ms, ms)));
-        let (away_since_ms, return_until_ms) =
-            united(united(noticed, told), reborn).unwrap_or_default();
+        let (away_since_ms, return_until_ms) = time_of_return(contact, &known, config.grace);
         Self {
             prefix: &options.prefix,
             gateway: &options.gateway,
@@ -77,10 +71,32 @@ impl<'a> Setup<'a> {
     }
 }
 
-/// From the earlier beginning to the later end.
-fn united(one: Option<(u64, u64)>, other: Option<(u64, u64)>) -> Option<(u64, u64)> {
-    let both = one.zip(other).map(|(one, other)| (one.0.min(other.0), one.1.max(other.1)));
-    both.or(one).or(other)
+/// Since when (ms, by the store's clock) the store was away, and until when what could not be told meanwhile may still come; 0 for
+/// both in quiet times.
+fn time_of_return(contact: Contact, known: &Known, grace: Duration) -> (u64, u64) {
+    let now_ms = known.store_now_ms();
+    let then_ms = |ago: Duration| now_ms.saturating_sub(millis(ago));
+    let after = |(since_ms, back_ms)| (since_ms, back_ms + millis(RETURN));
+    let noticed =
+        contact.trouble.map(|t| (then_ms(t.began), then_ms(t.ended) + millis(t.return_time)));
+    let told = known.away.map(after);
+    let reborn = known.reborn_ms.map(|ms| after((ms, ms)));
+    let windows = [noticed, told, reborn].into_iter().flatten();
+    let away_since_ms = windows.clone().map(|(since_ms, _)| since_ms).min().unwrap_or(0);
+    let told_until_ms = windows.map(|(_, until_ms)| until_ms).max().unwrap_or(0);
+    let is_blip = contact.trouble.is_some_and(|trouble| trouble.return_time < RETURN);
+    let absences = [noticed.filter(|_| !is_blip), told, reborn].into_iter().flatten();
+    let owed_until_ms = absences
+        .filter(|(since_ms, _)| known.is_any_unheard_since(*since_ms))
+        .map(|(_, until_ms)| until_ms + millis(owed_to_unheard(grace)))
+        .min();
+    (away_since_ms, told_until_ms.max(owed_until_ms.unwrap_or(0)))
+}
+
+/// A gateway that lived when the store went away, and of which nothing was heard since, was stopped just when it came back, or is
+/// dead. What it has to tell is waited for so much longer: still within the promised five seconds and the grace.
+fn owed_to_unheard(grace: Duration) -> Duration {
+    grace.saturating_sub(Duration::from_millis(500)).min(OWED_MAX)
 }
 
 /// A claim as `apply.lua` reads it: written as a list, in this order.
