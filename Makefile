@@ -33,7 +33,7 @@ leak: CONNECTS ?= 200000
 leak: ## Connect and disconnect many times, and see that memory does not grow
 	LEAK_CONNECTS=$(CONNECTS) $(CARGO) test --locked --package presence-gateway --test leak -- --nocapture
 
-browser: client-test ## Hide a page for eight minutes and stop a browser for one, with the default times
+browser: setup client-test ## Hide a page for eight minutes and stop a browser for one, with the default times
 	$(MAKE) browser-test LONG=1
 
 autobahn: ## Run the Autobahn test suite against the gateway's socket code
@@ -61,6 +61,7 @@ cargo-test:
 # not know.
 client-test browser-test: export PRESENCE_GATEWAY ?= $(abspath $(or $(CARGO_TARGET_DIR),target))/debug/presence-gateway
 client-test:
+	$(CARGO) build --locked --package presence-gateway
 	cd clients/typescript && npm ci --no-audit --no-fund && npm test
 	node --test crates/gateway/tests/dashboard/health.test.mjs
 	python3 -m unittest discover --start-directory examples/python

@@ -83,7 +83,7 @@ impl Gateway {
         self.server.addr()
     }
 
-    /// What to say at the start: everything that was set, and what was found.
+    /// What to say at the start: the main settings, and what was found.
     pub fn summary(&self) -> Vec<(&'static str, String)> {
         let mut lines = self.app.settings.summary();
         lines.insert(0, ("gateway", self.app.gateway.clone()));

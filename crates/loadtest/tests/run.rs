@@ -161,6 +161,21 @@ fn a_run_with_every_kind_of_phase_adds_up_and_finds_no_fault() {
     let grown = timeline.iter().filter_map(|second| second["grew"]["connected"].as_u64());
     assert_eq!(grown.sum::<u64>(), count("connected"));
     assert_eq!(timeline.last().expect("seconds")["open"], 114);
+
+    let timings = report["timings"].as_array().expect("timings");
+    let of = |name: &str| timings.iter().find(|timing| timing["name"] == name).expect(name);
+    let (whole, part) = (of("contacts shown"), of("snapshot"));
+    assert_eq!(whole["count"], part["count"], "{said}");
+    for part in [part, of("connect")] {
+        assert!(whole["p50_ms"].as_f64() >= part["p50_ms"].as_f64(), "{whole} {part}");
+    }
+
+    let lives = |line: &&str| line.contains("s  open ") && line.contains("/114  connects ");
+    let lines: Vec<&str> = said.lines().filter(lives).collect();
+    assert!(lines.len() > 5, "a line each second: {said}");
+    let tells = ["pings ", "pushes ", "p99 connect ", "connecting ", "failed 0", "dropped 0"];
+    let tells_all = |line: &&str| tells.iter().all(|word| line.contains(word));
+    assert!(lines.iter().any(tells_all), "{said}");
 }
 
 #[test]
