@@ -35,7 +35,7 @@ test(`${CLIENTS} clients see the truth after whatever breaks`, async (context) =
   const times = ["--heartbeat", "2s", "--ttl", "6s", "--grace", "2s"];
   const size = ["--gateways", "2", "--users", "50", "--watch", "5", "--acts", "5"];
   const random = ["--seed", String(Date.now() % 1_000), "--duration", `${SECONDS}s`];
-  const args = ["verify", "--gateway-bin", PROGRAM, ...times, ...size, ...random];
+  const args = ["verify", "--gateway", PROGRAM, ...times, ...size, ...random];
   const verify = spawn(join(dirname(PROGRAM), "presence-loadtest"), args, {
     env,
     stdio: ["ignore", "ignore", "pipe"],

@@ -12,7 +12,7 @@ use serde_json::Value;
 fn verify(args: &[&str]) -> Output {
     let output = Command::new(env!("CARGO_BIN_EXE_presence-loadtest"))
         .arg("verify")
-        .arg(format!("--gateway-bin={}", GATEWAY.display()))
+        .arg(format!("--gateway={}", GATEWAY.display()))
         .args(args)
         .output();
     output.expect("it runs")

@@ -22,6 +22,7 @@ use crate::here::roster::{Effect, Joined, Roster};
 use crate::here::vouch;
 use crate::here::wheel::{self, Wheel};
 use crate::metrics::Metrics;
+use crate::reading::Read;
 use crate::reading::gathered::{self, Reads};
 use crate::reading::reconcile::{self, Reconciler};
 use crate::reading::unanswered::{self, Unanswered};
@@ -135,12 +136,10 @@ impl Presence {
         let known: Vec<_> = users.iter().map(|user| self.core.table.state(user)).collect();
         let unknown = users.iter().zip(&known).filter(|(_, known)| known.is_none());
         let unknown: Vec<UserId> = unknown.map(|(user, _)| user.clone()).collect();
-        let mut read = self.core.reads.ask(unknown).await?.into_iter();
-        let answer = users.into_iter().zip(known).map(|(user, known)| {
-            let read = || Some(read.next()?.shown().to_state(user.clone()));
-            known.or_else(read).unwrap_or_else(|| UserState::never_seen(user))
-        });
-        Ok(answer.collect())
+        let standings = self.core.reads.ask(unknown).await?;
+        let read = Read::of(&standings);
+        let answer = users.into_iter().zip(known);
+        Ok(answer.map(|(user, known)| read.latest(&self.core, user, known)).collect())
     }
 
     /// Whether new clients are welcome: the store answers and is heard, and this gateway is not draining.

@@ -7,10 +7,11 @@ pub(crate) mod gathered;
 pub(crate) mod reconcile;
 pub(crate) mod unanswered;
 
+use std::collections::HashMap;
 use std::time::Duration;
 
 use futures::future::try_join_all;
-use presence_protocol::UserId;
+use presence_protocol::{UserId, UserState};
 use tokio::time::{Instant, sleep};
 
 use crate::engine::Core;
@@ -78,6 +79,22 @@ async fn ask(core: &Core, users: &[UserId]) -> Result<Vec<Standing>, StoreError>
         }
     }
     Ok(standings)
+}
+
+/// What was read for an answer, by user.
+pub(crate) struct Read<'a>(HashMap<&'a UserId, &'a Standing>);
+
+impl<'a> Read<'a> {
+    pub(crate) fn of(standings: &'a [Standing]) -> Self {
+        Self(standings.iter().map(|standing| (&standing.user, standing)).collect())
+    }
+
+    /// The latest state of a user, of whom this was known when the question came.
+    pub(crate) fn latest(&self, core: &Core, user: UserId, known: Option<UserState>) -> UserState {
+        let read = || Some(self.0.get(&user)?.shown().to_state(user.clone()));
+        let state = core.table.state(&user).or_else(read).or(known);
+        state.unwrap_or_else(|| UserState::never_seen(user))
+    }
 }
 
 /// Asks the store, and takes nothing over.

@@ -71,7 +71,7 @@ pub(crate) struct VerifyArgs {
     pub(crate) other_keys: u64,
     /// The gateway to check; unless given, the presence-gateway beside this program, or on PATH.
     #[arg(long, value_name = "PATH")]
-    pub(crate) gateway_bin: Option<PathBuf>,
+    pub(crate) gateway: Option<PathBuf>,
     /// Keep the gateways' logs, and say where they are.
     #[arg(long)]
     pub(crate) keep_logs: bool,

@@ -37,7 +37,7 @@ pub(crate) async fn check(args: &VerifyArgs, plan: Plan) -> Result<Report> {
     let history = History::of(args);
     let epoch = Instant::now();
     let narrator = Arc::new(Narrator::new(epoch));
-    let mut deployment = Deployment::start(args, plan.gateway_bin.clone()).await?;
+    let mut deployment = Deployment::start(args, plan.gateway.clone()).await?;
     if args.keep_logs {
         narrator.say(&format!("logs are kept in {}", deployment.keep_logs().display()));
     }
@@ -90,7 +90,7 @@ fn summary(args: &VerifyArgs, plan: &Plan, history: &History, deployment: &Deplo
     format!(
         "{} ({}) on {store}: heartbeat {:?}, TTL {:?}, grace {:?}",
         counted(args.gateways.into(), "gateway"),
-        plan.gateway_bin.display(),
+        plan.gateway.display(),
         args.heartbeat,
         args.ttl,
         args.grace,

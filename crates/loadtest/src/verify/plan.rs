@@ -26,7 +26,7 @@ const GRACE_MIN_MS: u128 = 500;
 /// What is needed for a check.
 #[derive(Debug)]
 pub(crate) struct Plan {
-    pub(crate) gateway_bin: PathBuf,
+    pub(crate) gateway: PathBuf,
     pub(crate) limits: Limits,
 }
 
@@ -41,7 +41,7 @@ impl Plan {
         let addresses = sessions.div_ceil(crate::sources::CONNECTIONS_PER_ADDRESS);
         let shortfalls = limits.shortfalls(sessions, addresses);
         ensure!(shortfalls.is_empty(), "this machine cannot carry it: {}", shortfalls.join("; "));
-        Ok(Self { gateway_bin: gateway_bin(args.gateway_bin.as_deref())?, limits })
+        Ok(Self { gateway: gateway(args.gateway.as_deref())?, limits })
     }
 }
 
@@ -113,9 +113,9 @@ fn check_store(args: &VerifyArgs) -> Result<()> {
     Ok(())
 }
 
-fn gateway_bin(given: Option<&Path>) -> Result<PathBuf> {
+fn gateway(given: Option<&Path>) -> Result<PathBuf> {
     if let Some(path) = given {
-        ensure!(path.is_file(), "--gateway-bin {}: there is no such file", path.display());
+        ensure!(path.is_file(), "--gateway {}: there is no such file", path.display());
         return Ok(path.to_owned());
     }
     let own = env::current_exe().context("where this program is")?;
@@ -126,7 +126,7 @@ fn gateway_bin(given: Option<&Path>) -> Result<PathBuf> {
         Some(path) => Ok(path),
         None => bail!(
             "no {GATEWAY} beside this program or on PATH: build it \
-             (cargo build --release --package {GATEWAY}) or name it with --gateway-bin"
+             (cargo build --release --package {GATEWAY}) or name it with --gateway"
         ),
     }
 }

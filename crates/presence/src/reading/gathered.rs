@@ -101,12 +101,11 @@ async fn answer(core: &Core, batch: Vec<Waiting>, turn: SemaphorePermit<'_>) {
     let users: Vec<UserId> = batch.iter().flat_map(|asked| &asked.users).cloned().collect();
     match read(core, &users, turn).await {
         Ok(standings) => {
-            let mut standings = standings.into_iter();
-            for Waiting { users, answer, .. } in batch {
-                let of_all: Option<Vec<_>> = standings.by_ref().take(users.len()).collect();
+            let parts = split(standings, batch.iter().map(|asked| asked.users.len()));
+            for (Waiting { answer, .. }, part) in batch.into_iter().zip(parts) {
                 let awaited = || StoreError::Unreachable(AWAITED.to_owned());
                 // A call for the backend that was given up needs no answer.
-                let _ = answer.send(of_all.ok_or_else(awaited));
+                let _ = answer.send(part.ok_or_else(awaited));
             }
         }
         Err(error) => {
@@ -115,5 +114,37 @@ async fn answer(core: &Core, batch: Vec<Waiting>, turn: SemaphorePermit<'_>) {
                 let _ = answer.send(Err(error.clone()));
             }
         }
+    }
+}
+
+/// What each asked for so many; none for one who asked for anybody of whom a gateway has yet to tell.
+fn split(
+    standings: Vec<Option<Standing>>,
+    lens: impl Iterator<Item = usize>,
+) -> Vec<Option<Vec<Standing>>> {
+    let mut standings = standings.into_iter();
+    let part = |len| {
+        // All of it before it is looked at: what is left over would be taken for the next one's.
+        let part: Vec<_> = standings.by_ref().take(len).collect();
+        part.into_iter().collect()
+    };
+    lens.map(part).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::store::view::View;
+
+    #[test]
+    fn who_cannot_be_answered_leaves_nothing_to_the_next() {
+        let of = |name| Some(Standing::settled(UserId::new(name).unwrap(), View::NO_TRACE));
+        let parts = split(vec![None, of("ana"), of("bo"), of("cy")], [2, 0, 2].into_iter());
+        let names = |part: Option<Vec<Standing>>| {
+            part.map(|part| part.into_iter().map(|read| read.user.to_string()).collect::<Vec<_>>())
+        };
+        let names: Vec<_> = parts.into_iter().map(names).collect();
+        let expected = [None, Some(vec![]), Some(vec!["bo".to_owned(), "cy".to_owned()])];
+        assert_eq!(names, expected);
     }
 }

@@ -7,14 +7,13 @@ mod answers;
 mod queue;
 mod settle;
 
-use std::collections::HashMap;
-
 use presence_protocol::{
     ErrorCode, RequestId, States, UserId, UserState, encode_state, snapshot_frame,
 };
 use tracing::debug;
 
 use crate::engine::Core;
+use crate::reading::Read;
 use crate::session::outbox::{ConnId, Outbox};
 use crate::store::Standing;
 use crate::watch::{UserRef, Veils, veil};
@@ -271,15 +270,10 @@ fn answer_watch(core: &Core, outbox: &Outbox, asked: &[UserRef], id: Option<&Req
 
 fn answer_query(core: &Core, outbox: &Outbox, open: Open, standings: &[Standing]) {
     let Open::Query { asked, known, veils, id, .. } = open else { return };
-    let read: HashMap<&UserId, &Standing> =
-        standings.iter().map(|standing| (&standing.user, standing)).collect();
-    let state = |(user, known): (UserId, Option<UserState>)| {
-        if let Some(since_us) = veils.get(&user) {
-            return veil::state(&user, *since_us);
-        }
-        let latest = core.table.state(&user);
-        let state = latest.or_else(|| Some(read.get(&user)?.shown().to_state(user.clone())));
-        state.or(known).unwrap_or_else(|| UserState::never_seen(user))
+    let read = Read::of(standings);
+    let state = |(user, known): (UserId, Option<UserState>)| match veils.get(&user) {
+        Some(since_us) => veil::state(&user, *since_us),
+        None => read.latest(core, user, known),
     };
     answer(core, outbox, &[], || {
         let mut states = States::with_room_for(asked.len(), outbox.format);

@@ -108,6 +108,12 @@ pub(super) struct Known {
 }
 
 impl Known {
+    /// Nothing but what the store's clock (ms) says now.
+    #[cfg(test)]
+    pub(super) fn at(now_ms: u64) -> Self {
+        Self { clock: Some((now_ms, Instant::now())), ..Self::default() }
+    }
+
     /// What the store's clock (ms) should say now; 0 before the first renewal.
     pub(super) fn store_now_ms(&self) -> u64 {
         self.clock.map_or(0, |(ms, at)| ms + millis(at.elapsed()))

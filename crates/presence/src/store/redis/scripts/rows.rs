@@ -72,25 +72,27 @@ impl<'a> Setup<'a> {
 }
 
 /// Since when (ms, by the store's clock) the store was away, and until when what could not be told meanwhile may still come; 0 for
-/// both in quiet times.
+/// both in quiet times. Of several absences those count that may still have something to tell: of one that is over, all is told.
 fn time_of_return(contact: Contact, known: &Known, grace: Duration) -> (u64, u64) {
     let now_ms = known.store_now_ms();
     let then_ms = |ago: Duration| now_ms.saturating_sub(millis(ago));
     let after = |(since_ms, back_ms)| (since_ms, back_ms + millis(RETURN));
     let noticed =
         contact.trouble.map(|t| (then_ms(t.began), then_ms(t.ended) + millis(t.return_time)));
+    let is_blip = contact.trouble.is_some_and(|trouble| trouble.return_time < RETURN);
+    let (blip, noticed) = if is_blip { (noticed, None) } else { (None, noticed) };
     let told = known.away.map(after);
     let reborn = known.reborn_ms.map(|ms| after((ms, ms)));
-    let windows = [noticed, told, reborn].into_iter().flatten();
-    let away_since_ms = windows.clone().map(|(since_ms, _)| since_ms).min().unwrap_or(0);
-    let told_until_ms = windows.map(|(_, until_ms)| until_ms).max().unwrap_or(0);
-    let is_blip = contact.trouble.is_some_and(|trouble| trouble.return_time < RETURN);
-    let absences = [noticed.filter(|_| !is_blip), told, reborn].into_iter().flatten();
+    let absences = [noticed, told, reborn].into_iter().flatten();
     let owed_until_ms = absences
+        .clone()
         .filter(|(since_ms, _)| known.is_any_unheard_since(*since_ms))
         .map(|(_, until_ms)| until_ms + millis(owed_to_unheard(grace)))
         .min();
-    (away_since_ms, told_until_ms.max(owed_until_ms.unwrap_or(0)))
+    let absences =
+        absences.map(|(since_ms, until_ms)| (since_ms, until_ms.max(owed_until_ms.unwrap_or(0))));
+    let open = absences.chain(blip).filter(|(_, until_ms)| *until_ms > now_ms);
+    open.reduce(|one, other| (one.0.min(other.0), one.1.max(other.1))).unwrap_or_default()
 }
 
 /// A gateway that lived when the store went away, and of which nothing was heard since, was stopped just when it came back, or is
@@ -187,4 +189,47 @@ impl Row<'_> {
 
 fn view(line: &str) -> Result<View, StoreError> {
     View::parse_line(line).ok_or_else(|| StoreError::Nonsense(format!("the view {line:?}")))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::super::reach::Trouble;
+    use super::*;
+
+    const NOW_MS: u64 = 100_000;
+    const GRACE: Duration = Duration::from_secs(3);
+
+    /// What counts, where another gateway noticed an absence, this one had trouble, and a lease was renewed last then.
+    fn window(away: Option<(u64, u64)>, trouble: Option<Trouble>, late: Option<u64>) -> (u64, u64) {
+        let mut known = Known::at(NOW_MS);
+        known.away = away;
+        known.late.extend(late.map(|renewed_ms| ("g".to_owned(), renewed_ms)));
+        time_of_return(Contact { answered: Duration::ZERO, trouble }, &known, GRACE)
+    }
+
+    #[test]
+    fn what_could_not_be_told_in_an_absence_is_told_within_four_seconds() {
+        assert_eq!(window(None, None, None), (0, 0));
+        assert_eq!(window(Some((90_000, 97_000)), None, None), (90_000, 101_000));
+        assert_eq!(window(Some((90_000, 95_000)), None, None), (0, 0), "that is over");
+    }
+
+    #[test]
+    fn a_gateway_that_has_not_been_heard_of_since_has_longer() {
+        for away in [(90_000, 95_000), (90_000, 97_000)] {
+            let until_ms = away.1 + 4_000 + 2_500;
+            assert_eq!(window(Some(away), None, Some(90_000)), (90_000, until_ms));
+            let after = window(Some(away), None, Some(80_000)).1;
+            assert!(after <= NOW_MS + 1_000, "it died before");
+        }
+    }
+
+    #[test]
+    fn a_blip_is_no_continuation_of_an_absence_that_is_over() {
+        let ms = Duration::from_millis;
+        let blip = Trouble { began: ms(600), ended: ms(500), return_time: ms(1_000) };
+        assert_eq!(window(Some((90_000, 95_000)), Some(blip), None), (99_400, 100_500));
+        assert_eq!(window(Some((90_000, 97_000)), Some(blip), None), (90_000, 101_000));
+        assert_eq!(window(None, Some(blip), Some(99_400)), (99_400, 100_500), "nor has it longer");
+    }
 }
