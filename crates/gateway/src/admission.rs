@@ -31,7 +31,7 @@ use crate::metrics::{Metrics, PauseLabel};
 use crate::settings::Settings;
 use address::{Address, Tally};
 use memory::Memory;
-pub(crate) use memory::{Figures as MemoryFigures, watch as watch_memory};
+pub(crate) use memory::{Figures as MemoryFigures, resident, watch as watch_memory};
 pub(crate) use pace::Pace;
 pub(crate) use refusal::{Refusal, note, refuse, refuse_raw};
 

@@ -14,7 +14,7 @@ use crate::app::{App, SharedApp};
 use crate::auth::{Authenticator, Keepers};
 use crate::consent::Consent;
 use crate::engine::{self, EngineThread};
-use crate::metrics::Metrics;
+use crate::metrics::{Metrics, ProcessUse};
 use crate::server::Server;
 use crate::settings::Settings;
 use crate::tls::Tls;
@@ -41,15 +41,17 @@ impl Gateway {
     pub async fn start(settings: Settings) -> Result<Self> {
         let authenticator = Authenticator::from_settings(&settings)?;
         let gateway = new_id();
-        let mut registry = Registry::with_prefix(METRICS_PREFIX);
-        let engine_metrics = presence::Metrics::register(&mut registry);
-        let metrics = Metrics::register(&mut registry);
+        let mut registry = Registry::default();
+        registry.register_collector(Box::new(ProcessUse));
+        let ours = registry.sub_registry_with_prefix(METRICS_PREFIX);
+        let engine_metrics = presence::Metrics::register(ours);
+        let metrics = Metrics::register(ours);
         let keepers = Keepers::start(&settings, &authenticator, &metrics.auth).await?;
         let mut renewals = JoinSet::new();
         let tls = match &settings.tls {
             None => None,
             Some(files) => {
-                let (tls, renewal) = Tls::open(files, &mut registry)?;
+                let (tls, renewal) = Tls::open(files, ours)?;
                 renewals.spawn(renewal);
                 Some(Arc::new(tls))
             }
@@ -58,7 +60,7 @@ impl Gateway {
         let (presence, store_note) =
             engine.run(engine::start(settings.clone(), gateway.clone(), engine_metrics)).await?;
         let listen = settings.listen;
-        let consent = Consent::from_settings(&settings, &presence, &mut registry)?;
+        let consent = Consent::from_settings(&settings, &presence, ours)?;
         let app = App::new(gateway, settings, authenticator, consent, presence, registry, metrics);
         let app = Arc::new(app);
         let server = Server::bind(listen, app.clone(), tls.clone()).map_err(|error| {

@@ -1,5 +1,7 @@
 //! What the sockets count, in Prometheus' form. Authentication and the engine count the rest.
 
+mod process;
+
 use presence_protocol::CloseReason;
 use prometheus_client::encoding::EncodeLabelSet;
 use prometheus_client::metrics::counter::Counter;
@@ -8,9 +10,8 @@ use prometheus_client::metrics::gauge::Gauge;
 use prometheus_client::registry::{Registry, Unit};
 
 use crate::admission::Refusal;
-use crate::auth::AuthMetrics;
-
-use crate::auth::GrantError;
+use crate::auth::{AuthMetrics, GrantError};
+pub(crate) use process::ProcessUse;
 
 /// The sockets' counters and gauges.
 #[derive(Debug, Default)]

@@ -12,6 +12,7 @@ mod series;
 pub(crate) use pages::counters;
 pub(crate) use redis::info::Info;
 
+use std::sync::Arc;
 use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
 use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
@@ -19,11 +20,13 @@ use std::time::{Duration, Instant};
 use anyhow::{Context, Result};
 use clap::Args;
 use http::Uri;
+use parking_lot::Mutex;
 
 use crate::report::{Second, Server, names};
 use pages::Pages;
 use processes::Processes;
 use redis::RedisServers;
+use series::Series;
 
 /// What to look at.
 #[derive(Clone, Debug, Default, Args)]
@@ -39,7 +42,13 @@ pub(crate) struct Targets {
     /// commands; may be repeated, for the servers of a cluster.
     #[arg(long, value_name = "URL")]
     pub(crate) redis: Vec<Uri>,
+    /// Which of the processes ended and go on as another.
+    #[arg(skip)]
+    pub(crate) restarts: Restarts,
 }
+
+/// Process ids, each with the one that came in its place.
+pub(crate) type Restarts = Arc<Mutex<Vec<(u32, u32)>>>;
 
 /// Looks until it is finished. Dropped before, it leaves its threads to find out by themselves.
 pub(crate) struct Observer {
@@ -58,7 +67,7 @@ impl Observer {
         epoch: Instant,
     ) -> Result<Self> {
         let (tell, notices) = channel();
-        let processes = Processes::new(&targets.pids).context("--pid")?;
+        let processes = Processes::new(&targets.pids, &targets.restarts).context("--pid")?;
         let pages = Pages::new(&targets.metrics, authorities).context("--metrics")?;
         let redis = RedisServers::new(&targets.redis).context("--redis")?;
         Ok(Self {
@@ -80,18 +89,20 @@ impl Observer {
         let (processes, pages, redis) =
             (self.processes.stop(), self.pages.stop(), self.redis.stop());
         let (processes, pages, redis) = (processes.join(), pages.join(), redis.join());
+        let by_pages = pages.tell_use().then_some(&pages.series);
+        let told = if processes.count() > 0 { Some(&processes.series) } else { by_pages };
         let gateways = processes.count().max(pages.count());
         let gateways = (gateways > 0).then(|| Server {
             kind: names::GATEWAYS.to_owned(),
             processes: gateways as u32,
-            footprint: processes.series.footprint(timeline),
+            footprint: told.map(|series| series.footprint(timeline)),
             figures: processes.figures().into_iter().chain(pages.figures()).collect(),
-            timeline: processes.series.seconds(),
+            timeline: told.map(Series::seconds).unwrap_or_default(),
         });
         let redis = (redis.count() > 0).then(|| Server {
             kind: names::REDIS.to_owned(),
             processes: redis.count() as u32,
-            footprint: redis.series.footprint(timeline),
+            footprint: Some(redis.series.footprint(timeline)),
             figures: redis.figures(),
             timeline: redis.series.seconds(),
         });
@@ -212,7 +223,8 @@ mod tests {
         let servers = observer.finish(&[]);
         assert_eq!((servers.len(), servers[0].processes), (1, 2));
         assert!(servers[0].figures.contains_key("processes that went away"));
-        assert!(servers[0].footprint.rss_before > servers[0].footprint.rss_after);
+        let footprint = servers[0].footprint.as_ref().unwrap();
+        assert!(footprint.rss_before > footprint.rss_after);
         other.kill().unwrap();
         other.wait().unwrap();
     }
@@ -227,7 +239,7 @@ mod tests {
         let servers = observer.finish(&[]);
         assert_eq!(servers[0].kind, "redis");
         assert!(servers[0].figures["commands"] >= 10.0, "{:?}", servers[0].figures);
-        assert!(servers[0].footprint.rss_before > 0);
+        assert!(servers[0].footprint.as_ref().unwrap().rss_before > 0);
     }
 
     #[test]

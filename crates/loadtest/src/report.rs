@@ -191,7 +191,8 @@ pub(crate) struct Server {
     /// `gateways` or `redis`.
     pub(crate) kind: String,
     pub(crate) processes: u32,
-    pub(crate) footprint: Footprint,
+    /// None where nobody told.
+    pub(crate) footprint: Option<Footprint>,
     /// Named figures from `/metrics` or `INFO`: growth over the run, such as Redis's commands.
     pub(crate) figures: BTreeMap<String, f64>,
     pub(crate) timeline: Vec<ServerSecond>,

@@ -15,6 +15,7 @@ use std::time::{Duration, Instant};
 
 use gateway::GATEWAY;
 use rustix::process::{Pid, Signal, kill_process_group};
+use serde_json::Value;
 use tempfile::TempDir;
 
 const PATIENCE: Duration = Duration::from_mins(1);
@@ -120,7 +121,10 @@ fn gateways_are_restarted_under_clients_that_come_back() {
         ]
     "#;
     fs::write(&file, text).expect("a file");
-    let output = output(&["--gateways=2", &format!("--scenario={}", file.display())]);
+    let json = folder.path().join("report.json");
+    let [scenario, report] = [("scenario", &file), ("json", &json)]
+        .map(|(flag, path)| format!("--{flag}={}", path.display()));
+    let output = output(&["--gateways=2", &scenario, &report]);
     let stdout = String::from_utf8_lossy(&output.stdout);
     let stderr = String::from_utf8_lossy(&output.stderr);
     assert!(output.status.success(), "{stdout}\n{stderr}");
@@ -131,6 +135,11 @@ fn gateways_are_restarted_under_clients_that_come_back() {
     for part in ["gateway 1 was restarted", "gateway 2 was restarted"] {
         assert!(stderr.contains(part), "{part} is not in\n{stderr}");
     }
+    let report = fs::read(json).expect("a report");
+    let report: Value = serde_json::from_slice(&report).expect("the report is JSON");
+    let gateways = &report["servers"][0];
+    assert_eq!(gateways["figures"].get("processes that went away"), None, "{gateways}");
+    assert!(gateways["footprint"]["rss_after"].as_u64() > Some(2 << 20), "{gateways}");
 }
 
 #[test]

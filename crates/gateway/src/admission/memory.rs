@@ -99,7 +99,7 @@ pub(crate) async fn watch(app: SharedApp) {
 }
 
 /// What this process has in memory.
-fn resident() -> Option<u64> {
+pub(crate) fn resident() -> Option<u64> {
     let pages = read(Path::new("/proc/self/statm"))?;
     let pages: u64 = pages.split(' ').nth(1)?.parse().ok()?;
     Some(pages * rustix::param::page_size() as u64)

@@ -17,6 +17,18 @@ async fn memory(gateway: &Process) -> u64 {
     metric(gateway.addr, "presence_memory_bytes").await.expect("it is told")
 }
 
+/// By the names under which Prometheus knows them of any process.
+#[tokio::test]
+async fn a_gateway_tells_what_it_takes_of_its_machine() {
+    let gateway = Process::alone(SLOW, &[]).await;
+    let resident = metric(gateway.addr, "process_resident_memory_bytes").await;
+    assert!(resident > Some(1 << 20) && resident < Some(memory(&gateway).await + ROOM));
+    let page = get(gateway.addr, "/metrics").await.body;
+    let cpu_secs = page.lines().find_map(|line| line.strip_prefix("process_cpu_seconds_total "));
+    let cpu_secs: f64 = cpu_secs.expect("it is told").parse().expect("a number");
+    assert!(cpu_secs > 0.0 && cpu_secs < 60.0, "{cpu_secs}");
+}
+
 #[tokio::test]
 async fn past_the_memory_limit_newcomers_are_turned_away_and_the_others_go_on() {
     allow_many_files();

@@ -17,7 +17,7 @@ use rustix::process::{Pid, Signal, kill_process, setpriority_process};
 use crate::fetch;
 use crate::local::args::LocalArgs;
 use crate::local::plan::Plan;
-use crate::observe::Targets;
+use crate::observe::{Restarts, Targets};
 
 /// How long a server may take to be ready; many start at once on few cores.
 const PATIENCE: Duration = Duration::from_mins(2);
@@ -48,6 +48,8 @@ pub(crate) struct Deployment {
     gateways: Vec<Server>,
     program: PathBuf,
     plan: Plan,
+    /// Told to whoever looks at the gateways' processes.
+    restarts: Restarts,
     /// Dropped last.
     _logs: Logs,
 }
@@ -69,7 +71,8 @@ impl Deployment {
             Server::start(|addr| gateway_command(&program, plan, redis.addr, addr), log)
         });
         let gateways = gateways.collect::<Result<Vec<_>>>().context("starting gateways")?;
-        let deployment = Self { redis, gateways, program, plan: *plan, _logs: logs };
+        let restarts = Restarts::default();
+        let deployment = Self { redis, gateways, program, plan: *plan, restarts, _logs: logs };
         deployment.wait_until_ready()?;
         Ok(deployment)
     }
@@ -94,7 +97,7 @@ impl Deployment {
 
     /// Stops a gateway as an operator would, and starts it again at its address. Tells how long it was until it was there again.
     pub(crate) fn restart_gateway(&mut self, place: usize) -> Result<Duration> {
-        let Self { redis, gateways, program, plan, .. } = self;
+        let Self { redis, gateways, program, plan, restarts, .. } = self;
         let place = place % gateways.len();
         let gateway = &mut gateways[place];
         let began = Instant::now();
@@ -106,7 +109,9 @@ impl Deployment {
             sleep(LOOK);
         }
         let command = gateway_command(program, plan, redis.addr, gateway.addr);
+        let before = gateway.process.pid();
         gateway.process = KeptProcess::start(&command, &gateway.log)?;
+        restarts.lock().push((before, gateway.process.pid()));
         gateway.wait_until(|| gateway.get("/readyz", &[]))?;
         Ok(began.elapsed())
     }
@@ -122,6 +127,7 @@ impl Deployment {
             pids: self.gateways.iter().map(|gateway| gateway.process.pid()).collect(),
             metrics: self.gateways.iter().map(|gateway| gateway.url("/metrics")).collect(),
             redis: vec![uri("redis", self.redis.addr, "")],
+            restarts: self.restarts.clone(),
         }
     }
 }

@@ -7,7 +7,7 @@ use std::time::Duration;
 use anyhow::Result;
 
 use super::series::{Growing, Series};
-use super::{Answers, Source};
+use super::{Answers, Restarts, Source};
 use crate::process::Usage;
 
 /// One process.
@@ -20,11 +20,12 @@ struct Process {
 /// All of them.
 pub(super) struct Processes {
     processes: Vec<Process>,
+    restarts: Restarts,
     pub(super) series: Series,
 }
 
 impl Processes {
-    pub(super) fn new(pids: &[u32]) -> Result<Self> {
+    pub(super) fn new(pids: &[u32], restarts: &Restarts) -> Result<Self> {
         let mut rss = 0;
         let mut processes = Vec::new();
         for &pid in pids {
@@ -34,7 +35,7 @@ impl Processes {
             let cpu_secs = Growing::from(usage.cpu_secs);
             processes.push(Process { pid, cpu_secs, answers: Answers::default() });
         }
-        Ok(Self { processes, series: Series::from(rss) })
+        Ok(Self { processes, restarts: restarts.clone(), series: Series::from(rss) })
     }
 
     pub(super) fn count(&self) -> usize {
@@ -63,6 +64,12 @@ impl Source for Processes {
 
     fn look(&mut self, at_s: f64) -> Vec<String> {
         let mut notices = Vec::new();
+        for (before, after) in self.restarts.lock().drain(..) {
+            self.processes
+                .iter_mut()
+                .filter(|process| process.pid == before)
+                .for_each(|process| process.pid = after);
+        }
         let (mut rss, mut cpu_secs) = (0, 0.0);
         for process in &mut self.processes {
             let whose = format!("the gateway with process id {}", process.pid);

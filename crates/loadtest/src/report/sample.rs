@@ -95,7 +95,7 @@ fn server(kind: &str) -> Server {
     Server {
         kind: kind.to_owned(),
         processes: 1,
-        footprint: footprint(),
+        footprint: Some(footprint()),
         figures: BTreeMap::from([("commands".to_owned(), 12_345.0)]),
         timeline: (1..=SECONDS)
             .map(|at_s| ServerSecond { at_s, rss: 10_000_000, cores: 0.25 })

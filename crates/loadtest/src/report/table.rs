@@ -28,7 +28,10 @@ impl Report {
                 GATEWAYS => counted(server.processes.into(), "gateway"),
                 other => format!("{} {other}", server.processes),
             };
-            self.write_footprint(text, &whose, &server.footprint)?;
+            match &server.footprint {
+                Some(footprint) => self.write_footprint(text, &whose, footprint)?,
+                None => writeln!(text, "{whose:<14}did not tell of memory and CPU")?,
+            }
             if let Some(commands) = server.figures.get(COMMANDS) {
                 writeln!(text, "{:<14}{commands:.0} commands", "")?;
             }

@@ -80,10 +80,9 @@ pub(super) fn of(report: &Report) -> Vec<Figure> {
     let most = report.timeline.iter().map(|second| second.open).max().unwrap_or(0);
     let most = figure("most connections open".to_owned(), most as f64, Kind::Load);
     let latencies = report.timings.iter().filter(|timing| timing.count > 0).flat_map(latencies);
-    let servers = report
-        .servers
-        .iter()
-        .flat_map(|server| footprint(&server.kind, &server.footprint, report.seconds));
+    let told =
+        report.servers.iter().filter_map(|server| Some((server, server.footprint.as_ref()?)));
+    let servers = told.flat_map(|(server, of)| footprint(&server.kind, of, report.seconds));
     let tester = footprint("this tester", &report.tester, report.seconds);
     [most]
         .into_iter()

@@ -86,8 +86,10 @@ pub(super) fn footprints(report: &Report) -> String {
     ];
     let mut table = Table::new("Resident memory and CPU", &head);
     for server in &report.servers {
-        let name = format!("{} ({})", server.kind, server.processes);
-        table.row(&name, &footprint(&server.footprint, report));
+        if let Some(of_server) = &server.footprint {
+            let name = format!("{} ({})", server.kind, server.processes);
+            table.row(&name, &footprint(of_server, report));
+        }
     }
     let name = format!("this tester ({})", report.workers);
     table.row(&name, &footprint(&report.tester, report));

@@ -83,15 +83,16 @@ fn of_server(report: &Report, server: &Server) -> Vec<Tile> {
         names::REDIS => "Redis",
         other => other,
     };
-    let memory = server.footprint.bytes_per_connection.map(|bytes| Tile {
+    let Some(footprint) = &server.footprint else { return Vec::new() };
+    let memory = footprint.bytes_per_connection.map(|bytes| Tile {
         title: format!("Memory a connection, {whose}"),
         figure: written::bytes(bytes as f64),
-        note: format!("{} at the peak", written::bytes(server.footprint.rss_peak as f64)),
+        note: format!("{} at the peak", written::bytes(footprint.rss_peak as f64)),
     });
     let busiest = server.timeline.iter().map(|moment| moment.cores).fold(0.0, f64::max);
-    let cores = (server.footprint.cpu_secs > 0.0 && report.seconds > 0.0).then(|| Tile {
+    let cores = (footprint.cpu_secs > 0.0 && report.seconds > 0.0).then(|| Tile {
         title: format!("Cores, {whose}"),
-        figure: written::number(server.footprint.cpu_secs / report.seconds),
+        figure: written::number(footprint.cpu_secs / report.seconds),
         note: format!("on average; {} at most", written::number(busiest)),
     });
     memory.into_iter().chain(cores).collect()

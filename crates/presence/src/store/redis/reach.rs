@@ -259,10 +259,13 @@ impl Reach {
         self.recovered.notified().await;
     }
 
-    /// Whether the connection is to be replaced, since nothing was answered for so long. A new one is given as much time.
+    /// Whether the connection is to be replaced, since nothing was answered for so long. A new one is given as much time, and
+    /// that in which this process was stopped is not the connection's fault.
     pub(super) fn gives_up(&self) -> bool {
-        let now_ms = self.elapsed_ms();
-        let silent_ms = now_ms.saturating_sub(self.answered_ms.load(Relaxed));
+        self.note_running();
+        let (now_ms, answered_ms) = (self.elapsed_ms(), self.answered_ms.load(Relaxed));
+        let stopped_ms = self.stop.lock().map_or(0, |stop| stop.overlap_ms(answered_ms, now_ms));
+        let silent_ms = now_ms.saturating_sub(answered_ms + stopped_ms);
         let gives_up = Duration::from_millis(silent_ms) > GIVE_UP_AFTER;
         if gives_up {
             self.answered_ms.store(now_ms, Relaxed);

@@ -215,20 +215,42 @@ async fn a_refusal_is_trouble_and_no_loss_of_the_way() {
     assert!(recovered.is_err());
 }
 
+/// Time in which this process runs.
+async fn run_for(time: Duration, reach: &Reach) {
+    let mut left = time;
+    while !left.is_zero() {
+        let step = left.min(BEAT);
+        tokio::time::advance(step).await;
+        reach.note_running();
+        left -= step;
+    }
+}
+
 #[tokio::test(start_paused = true)]
 async fn a_connection_without_answers_is_given_up_once_and_the_next_has_its_time() {
     let reach = Reach::new();
     let moment = Duration::from_millis(1);
-    tokio::time::advance(GIVE_UP_AFTER).await;
+    run_for(GIVE_UP_AFTER, &reach).await;
     let _ = reach.note(Ok(()));
-    tokio::time::advance(GIVE_UP_AFTER).await;
-    let _ = reach.note(unreachable());
+    for _ in 0..2 {
+        run_for(GIVE_UP_AFTER, &reach).await;
+        let _ = reach.note(unreachable());
+        assert!(!reach.gives_up());
+        run_for(moment, &reach).await;
+        assert!(reach.gives_up());
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_connection_is_not_given_up_for_a_stop_of_this_process() {
+    let reach = Reach::new();
+    let _ = reach.note(Ok(()));
+    run_for(GIVE_UP_AFTER / 2, &reach).await;
+    tokio::time::advance(2 * GIVE_UP_AFTER).await;
     assert!(!reach.gives_up());
-    tokio::time::advance(moment).await;
-    assert!(reach.gives_up());
-    tokio::time::advance(GIVE_UP_AFTER).await;
+    run_for(GIVE_UP_AFTER / 2, &reach).await;
     assert!(!reach.gives_up());
-    tokio::time::advance(moment).await;
+    run_for(2 * BEAT, &reach).await;
     assert!(reach.gives_up());
 }
 

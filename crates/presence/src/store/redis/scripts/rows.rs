@@ -57,7 +57,7 @@ impl<'a> Setup<'a> {
             last_seen_ms: millis(config.last_seen),
             away_since_ms,
             return_until_ms,
-            came_after: known.away_before.unwrap_or_default(),
+            came_after: came_after(&known),
             answered_ms: then_ms(contact.answered),
             sent_ms: if is_sent { now_ms } else { 0 },
             born_us: known.born_us,
@@ -93,6 +93,12 @@ fn time_of_return(contact: Contact, known: &Known, grace: Duration) -> (u64, u64
         absences.map(|(since_ms, until_ms)| (since_ms, until_ms.max(owed_until_ms.unwrap_or(0))));
     let open = absences.chain(blip).filter(|(_, until_ms)| *until_ms > now_ms);
     open.reduce(|one, other| (one.0.min(other.0), one.1.max(other.1))).unwrap_or_default()
+}
+
+/// From when to when the store was away before this gateway came, while what could not be told may still come.
+fn came_after(known: &Known) -> (u64, u64) {
+    let is_open = |(_, back_ms): &(u64, u64)| back_ms + millis(RETURN) > known.store_now_ms();
+    known.away_before.filter(is_open).unwrap_or_default()
 }
 
 /// A gateway that lived when the store went away, and of which nothing was heard since, was stopped just when it came back, or is
@@ -212,6 +218,17 @@ mod tests {
         assert_eq!(window(None, None, None), (0, 0));
         assert_eq!(window(Some((90_000, 97_000)), None, None), (90_000, 101_000));
         assert_eq!(window(Some((90_000, 95_000)), None, None), (0, 0), "that is over");
+    }
+
+    #[test]
+    fn so_it_is_for_a_gateway_that_has_come_since() {
+        for (away_before, expected) in
+            [((90_000, 97_000), (90_000, 97_000)), ((90_000, 95_000), (0, 0))]
+        {
+            let mut known = Known::at(NOW_MS);
+            known.away_before = Some(away_before);
+            assert_eq!(came_after(&known), expected);
+        }
     }
 
     #[test]
