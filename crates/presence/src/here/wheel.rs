@@ -91,9 +91,15 @@ pub(crate) async fn run(core: Arc<Core>) {
 fn forgive(core: &Arc<Core>, stall: Duration) {
     warn!(stalled_ms = stall.as_millis(), "this process was stopped: deadlines move by as much");
     core.clock.forgive(stall);
-    // Who was heard since the process goes on was heard just now, and not in the time to come.
+    // Who came or was heard since the process goes on did so just now, and not in the time to come, for which the next look
+    // may have been planned.
     let now = core.clock.now();
-    core.outboxes.all().iter().filter(|outbox| outbox.heard() > now).for_each(|o| o.hear(now));
+    for (conn, outbox) in core.outboxes.numbered() {
+        if outbox.heard() > now {
+            outbox.hear(now);
+            core.wheel.look_again(conn, &outbox, now);
+        }
+    }
     if stall > core.config.ttl.saturating_sub(vouch_interval(&core.config)) {
         core.assert_all_again();
     }

@@ -1,10 +1,12 @@
 //! When a session that falls silent is asked, given up, and shown offline.
 
+use std::pin::pin;
 use std::time::Duration;
 
+use futures::poll;
 use presence::Config;
 use presence_protocol::{Availability, CloseReason};
-use tokio::time::Instant;
+use tokio::time::{Instant, sleep};
 
 use crate::client::{Client, Told, presence, user};
 
@@ -92,5 +94,25 @@ async fn the_time_in_which_the_process_was_stopped_counts_against_nobody() {
     tokio::time::advance(stop).await;
     while client.told_within(config.ttl).await == Some(Told::Ping) {}
     let silent = start.elapsed() - stop;
+    assert!(silent >= config.ttl && silent < config.ttl + SLACK, "{silent:?}");
+}
+
+/// Its socket's task may run before the stop is noticed.
+#[tokio::test(start_paused = true)]
+async fn who_comes_just_as_the_process_goes_on_is_asked_and_given_up_in_time() {
+    let config = Config::default();
+    let presence = presence(&config);
+    sleep(config.heartbeat).await;
+    let mut stop = pin!(tokio::time::advance(config.ttl / 2));
+    assert!(poll!(stop.as_mut()).is_pending(), "time has passed, and nobody has run since");
+    let mut client = Client::join(&presence, "bo", None, None);
+    let start = Instant::now();
+    stop.await;
+    let mut asked = Vec::new();
+    while client.told_within(config.ttl).await == Some(Told::Ping) {
+        asked.push(start.elapsed());
+    }
+    let silent = start.elapsed();
+    assert!(asked[0] < config.heartbeat * 5 / 4 + SLACK, "{asked:?}");
     assert!(silent >= config.ttl && silent < config.ttl + SLACK, "{silent:?}");
 }

@@ -45,6 +45,12 @@ impl Outboxes {
         }
     }
 
+    /// Every session there is now, by number.
+    pub(crate) fn numbered(&self) -> Vec<(ConnId, Arc<Outbox>)> {
+        let slots = self.slots.read();
+        slots.iter().map(|(conn, outbox)| (ConnId(conn as u32), outbox.clone())).collect()
+    }
+
     /// Every session there is now.
     pub(crate) fn all(&self) -> Vec<Arc<Outbox>> {
         self.slots.read().iter().map(|(_, outbox)| outbox.clone()).collect()
