@@ -31,8 +31,8 @@ mod report;
 
 use std::process::ExitCode;
 
-use anyhow::Result;
-use presence_testkit::RedisServer;
+use anyhow::{Result, bail};
+use presence_testkit::{RedisServer, redis_is_missing};
 use tokio::runtime::Builder;
 
 use crate::reported::{Files, work_and_tell};
@@ -47,6 +47,9 @@ pub(crate) fn simulate(args: &SimArgs) -> Result<ExitCode> {
     let url = if let Some(url) = &args.redis_url {
         url.clone()
     } else {
+        if let Some(why) = redis_is_missing() {
+            bail!("{why}, or name one that runs by --redis-url");
+        }
         own_server = RedisServer::start();
         own_server.url()
     };

@@ -38,6 +38,15 @@ cat >/dev/null
 rm -rf "$dir"
 "#;
 
+/// Why no `redis-server` can be started, if that is so.
+pub fn redis_is_missing() -> Option<&'static str> {
+    let found = Command::new("redis-server").arg("--version").stdout(Stdio::null()).status();
+    (!found.is_ok_and(|status| status.success())).then_some(
+        "a redis-server is to be started here, and none was found: \
+         `apt-get install redis-server` or `brew install redis`",
+    )
+}
+
 /// A `redis-server` that runs, in a directory of its own. Dropping it kills it (SIGKILL), and waits until it is gone.
 pub(crate) struct Running {
     pid: String,
@@ -47,12 +56,9 @@ pub(crate) struct Running {
 impl Running {
     /// Starts `redis-server` with these arguments.
     pub(crate) fn start(arguments: &[String]) -> Self {
-        let found = Command::new("redis-server").arg("--version").stdout(Stdio::null()).status();
-        assert!(
-            found.is_ok_and(|status| status.success()),
-            "these tests start a redis-server of their own, and found none: \
-             `apt-get install redis-server` or `brew install redis`"
-        );
+        if let Some(why) = redis_is_missing() {
+            panic!("{why}");
+        }
         let program = ["redis-server".to_owned()];
         let (keeper, pid) = Keeper::start(RUN, &[&program, arguments].concat());
         Self { pid, _keeper: keeper }

@@ -17,7 +17,7 @@ mod wait;
 pub use authority::Authority;
 pub use cluster::RedisCluster;
 pub use fake::FakeRedis;
-pub use keeper::{KeptProcess, Scratch};
+pub use keeper::{KeptProcess, Scratch, redis_is_missing};
 pub use link::FaultyLink;
 pub use redis::{RedisServer, free_port};
 pub use sentinel::RedisSentinel;
