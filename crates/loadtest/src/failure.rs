@@ -33,6 +33,11 @@ pub(crate) enum Failure {
     Garbage(String),
     #[error("the token could not be signed")]
     Token,
+    #[error(
+        "the gateway lets nobody watch more than {may} (its max_watch), and the run asks for {asked}: \
+         watch fewer (--watch, contacts), or start the gateway with --max-watch {asked}"
+    )]
+    WatchesTooMany { may: u64, asked: u32 },
     #[error("signed in as another user than the file says: the token is of somebody else")]
     SomebodyElse,
 }
@@ -42,6 +47,11 @@ impl Failure {
     pub(crate) fn is_drain(&self) -> bool {
         let drains = [CloseReason::Draining, CloseReason::GoingAway];
         matches!(self, Self::Closed(Some(code)) if drains.iter().any(|reason| reason.code() == *code))
+    }
+
+    /// Whether the gateway took the connection for dead.
+    pub(crate) fn is_no_heartbeat(&self) -> bool {
+        matches!(self, Self::Closed(Some(code)) if *code == CloseReason::NoHeartbeat.code())
     }
 }
 

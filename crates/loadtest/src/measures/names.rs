@@ -52,9 +52,15 @@ named! {
         ActsSkipped = "acts_skipped",
         Pings = "pings",
         Pongs = "pongs",
+        /// Pings of which no Pong came until long after.
+        UnansweredPings = "unanswered_pings",
         /// Pongs that answered the gateway's own Pings.
         PongsSent = "pongs_sent",
         HeartbeatsSent = "heartbeats_sent",
+        /// Watches that were refused for good: those views are compared with nothing.
+        WatchesRefused = "watches_refused",
+        /// Other messages that were refused, and watches that are to be asked for again.
+        MessagesRefused = "messages_refused",
         SnapshotStates = "snapshot_states",
         PushedOnline = "pushed_online",
         PushedOffline = "pushed_offline",

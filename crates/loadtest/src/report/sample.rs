@@ -22,7 +22,7 @@ const COUNTS: [(&str, u64); 20] = [
     (names::RETURNED_IN_GRACE, 10),
     (names::SILENT_TOLD, 5),
     (names::PINGS, 2000),
-    (names::PONGS, 2000),
+    ("pongs", 2000),
     (names::SNAPSHOT_STATES, 20_000),
     (names::PUSHED_ONLINE, 19_000),
     (names::PUSHED_OFFLINE, 200),

@@ -7,7 +7,6 @@ use crate::ledger::Truth;
 use crate::measures::Count;
 use crate::scenario::Gap;
 use crate::worker::connection::Stage;
-use crate::worker::frames::Kind;
 use crate::worker::judge::{Due, is_settled};
 use crate::worker::moments::Deed;
 use crate::worker::reactor::{Later, Worker};
@@ -129,8 +128,7 @@ impl Worker {
         let since = if is_in_time { hello_us } else { now_us };
         self.note(index, Truth::Online { since, welcome_after_ms: 0, after_offline: false });
         self.count(Count::Thawed);
-        self.count(Count::Pings);
-        if let Err(failure) = self.send(index, Kind::Ping, &now_us.to_be_bytes()) {
+        if let Err(failure) = self.ping(index, now_us) {
             self.lose(index, &failure);
         }
     }
@@ -167,17 +165,37 @@ impl Worker {
         self.do_later(now_us + wait_us, index, Later::Return);
     }
 
+    /// Whether a gateway may take a connection for dead, as it was frozen for so long.
+    fn is_frozen_out(&self, index: u32, now_us: u64) -> bool {
+        let connection = &self.connections[index as usize];
+        match connection.stage {
+            Stage::Frozen => self.rules.is_ttl_over(connection.alive_us, now_us),
+            Stage::Live => connection.has_thawed_late(now_us),
+            _ => false,
+        }
+    }
+
     /// The connection failed, or the other side ended it.
     pub(super) fn lose(&mut self, index: u32, failure: &Failure) {
         let now_us = self.clock.now_us();
-        let connection = self.connection(index);
-        let stage = connection.stage;
-        connection.release();
-        let is_wanted = connection.is_opening() || stage == Stage::Live;
-        let is_drained = failure.is_drain() || (stage == Stage::Live && connection.is_sent_away);
         if let Failure::Closed(code) = failure {
             self.measures.close(close_label(*code));
         }
+        if failure.is_no_heartbeat() && self.is_frozen_out(index, now_us) {
+            if self.connection(index).stage == Stage::Live {
+                self.note(index, Truth::Cut { at: now_us });
+            }
+            self.count(Count::FrozenOut);
+            return self.open(index, now_us);
+        }
+        let connection = self.connection(index);
+        let stage = match connection.stage {
+            Stage::Frozen => Stage::Live,
+            stage => stage,
+        };
+        connection.release();
+        let is_wanted = connection.is_opening() || stage == Stage::Live;
+        let is_drained = failure.is_drain() || (stage == Stage::Live && connection.is_sent_away);
         if let Some(back_off) = self.world.scenario.reconnect
             && is_wanted
         {
@@ -194,11 +212,7 @@ impl Worker {
                 self.connection(index).stage = Stage::Away;
                 return;
             }
-            Stage::Frozen => {
-                self.count(Count::FrozenOut);
-                return self.open(index, now_us);
-            }
-            Stage::Away | Stage::Silent | Stage::Gone => return,
+            Stage::Away | Stage::Frozen | Stage::Silent | Stage::Gone => return,
             Stage::Connecting | Stage::Upgrading => self.count(Count::Failed),
             Stage::Greeting => {
                 self.count(Count::Failed);
@@ -216,12 +230,14 @@ impl Worker {
     /// At the end: every view against the truth.
     pub(super) fn compare_views(&mut self) {
         let now_us = self.clock.now_us();
-        for index in 0..self.connections.len() {
-            if self.connections[index].stage != Stage::Live {
+        for index in 0..self.connections.len() as u32 {
+            self.look_for_pong(index, now_us);
+            let connection = self.connection(index);
+            if connection.stage != Stage::Live || connection.is_refused {
                 continue;
             }
-            let views: Vec<(u32, bool)> = self.connections[index].views.iter().collect();
-            let listens_us = self.connections[index].listens_us;
+            let views: Vec<(u32, bool)> = connection.views.iter().collect();
+            let listens_us = connection.listens_us;
             for (user, is_seen_online) in views {
                 let truth = self.truth_of(user);
                 self.count(Count::Views);

@@ -4,7 +4,9 @@ use std::io::{ErrorKind, Read};
 use std::mem;
 use std::time::Duration;
 
-use presence_protocol::{Availability, GatewayMessage, RequestId, UserState, decode_gateway};
+use presence_protocol::{
+    Availability, ErrorCode, ErrorMessage, GatewayMessage, RequestId, UserState, decode_gateway,
+};
 
 use crate::failure::{Failure, refusal};
 use crate::ledger::Truth;
@@ -12,7 +14,7 @@ use crate::measures::{Count, Timing, micros};
 use crate::worker::connection::Stage;
 use crate::worker::frames::{self, Incoming, Kind, MESSAGE_LEN_MAX};
 use crate::worker::judge::{Verdict, is_offline_untold};
-use crate::worker::opening::Upgrade;
+use crate::worker::opening::{ASK_AGAIN_US, Upgrade};
 use crate::worker::reactor::{Later, Worker};
 use crate::worker::views::Change;
 
@@ -98,7 +100,7 @@ impl Worker {
         match frame.kind {
             Kind::Close => Err(Failure::Closed(frames::close_code(frame.payload))),
             Kind::Pong => {
-                self.take_in_pong(frame.payload, now_us);
+                self.take_in_pong(index, frame.payload, now_us);
                 Ok(())
             }
             // It is no sign of life of one who is frozen.
@@ -115,8 +117,9 @@ impl Worker {
         }
     }
 
-    fn take_in_pong(&mut self, payload: &[u8], now_us: u64) {
+    fn take_in_pong(&mut self, index: u32, payload: &[u8], now_us: u64) {
         let Ok(due_us) = payload.try_into().map(u64::from_be_bytes) else { return };
+        self.connection(index).ponged();
         self.count(Count::Pongs);
         self.measures.time(Timing::Ping, now_us.saturating_sub(due_us));
     }
@@ -152,7 +155,7 @@ impl Worker {
                     }
                 }
             }
-            GatewayMessage::Error(error) => self.measures.error(refusal(error.code.as_str())),
+            GatewayMessage::Error(error) => self.take_in_refusal(index, &error, now_us),
             GatewayMessage::Draining { reconnect_after_ms } => {
                 if self.world.scenario.reconnect.is_some() {
                     let after_us = micros(Duration::from_millis(reconnect_after_ms));
@@ -163,6 +166,28 @@ impl Worker {
             GatewayMessage::Degraded { .. } => {}
         }
         Ok(())
+    }
+
+    /// Only a `watch` has an id; and who may be watched no longer is told without one.
+    fn take_in_refusal(&mut self, index: u32, error: &ErrorMessage, now_us: u64) {
+        self.measures.error(refusal(error.code.as_str()));
+        let is_of_watch = error.id.is_some() || error.code == ErrorCode::NotAllowed;
+        match error.code {
+            // It is kept: the states follow by themselves.
+            ErrorCode::StoreUnavailable => {}
+            ErrorCode::Undecided if is_of_watch => {
+                self.connection(index).is_refused = true;
+                self.count(Count::MessagesRefused);
+                self.do_later(now_us + ASK_AGAIN_US, index, Later::Watch);
+            }
+            _ if is_of_watch => {
+                let connection = self.connection(index);
+                if !mem::replace(&mut connection.is_refused, true) {
+                    self.count(Count::WatchesRefused);
+                }
+            }
+            _ => self.count(Count::MessagesRefused),
+        }
     }
 
     /// A snapshot tells what was so at some time after it was asked for.

@@ -54,6 +54,11 @@ impl Rules {
         }
     }
 
+    /// Whether a session is over that gave no sign of life since then.
+    pub(crate) fn is_ttl_over(self, alive_us: u64, now: u64) -> bool {
+        now + ROUNDING_US >= alive_us + self.ttl_us
+    }
+
     /// What the sessions of a user amount to: online while any is, otherwise as the last one ended.
     pub(crate) fn standing(self, sessions: impl Iterator<Item = Truth>) -> Truth {
         sessions.max_by_key(|truth| self.session_end(*truth)).unwrap_or(Truth::Never)

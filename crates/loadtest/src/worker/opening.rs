@@ -11,11 +11,14 @@ use crate::ledger::Truth;
 use crate::measures::{Count, Timing, micros};
 use crate::worker::connection::Stage;
 use crate::worker::judge::Rules;
-use crate::worker::reactor::Worker;
+use crate::worker::reactor::{Later, Worker};
 use crate::worker::socket::Socket;
 
 /// More than any server answers an upgrade with.
 const HEADERS_MAX: usize = 32;
+
+/// Whether somebody may be watched, if it could not be told, may be asked again after so long.
+pub(super) const ASK_AGAIN_US: u64 = 1_000_000;
 
 /// How far an answer to the upgrade has come.
 pub(super) enum Upgrade {
@@ -132,6 +135,11 @@ impl Worker {
         if !self.world.is_user(index, &welcome.user) {
             return Err(Failure::SomebodyElse);
         }
+        let may = welcome.max_watch;
+        if self.connection(index).views.users().len() as u64 > may {
+            let asked = self.world.scenario.contacts.watched_max();
+            return Err(Failure::WatchesTooMany { may, asked });
+        }
         let us = |ms| micros(Duration::from_millis(ms));
         self.rules = Rules { ttl_us: us(welcome.ttl_ms), grace_us: us(welcome.grace_ms) };
         let now_us = self.clock.now_us();
@@ -150,7 +158,23 @@ impl Worker {
         self.watch(index)
     }
 
+    /// Asks again for a `watch` that was refused for now.
+    pub(super) fn watch_again(&mut self, index: u32, now_us: u64) {
+        let connection = self.connection(index);
+        match connection.stage {
+            Stage::Live if connection.is_refused => {
+                connection.listens_us = now_us;
+                if let Err(failure) = self.watch(index) {
+                    self.lose(index, &failure);
+                }
+            }
+            Stage::Frozen => self.do_later(now_us + ASK_AGAIN_US, index, Later::Watch),
+            _ => {}
+        }
+    }
+
     fn watch(&mut self, index: u32) -> Result<(), Failure> {
+        self.connection(index).is_refused = false;
         let views = &self.connections[index as usize].views;
         if views.users().is_empty() {
             return Ok(());

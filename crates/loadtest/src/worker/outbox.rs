@@ -31,26 +31,47 @@ impl Worker {
 
     /// Gives a sign of life that was due.
     pub(super) fn beat(&mut self, index: u32, due_us: u64) {
+        let now_us = self.clock.now_us();
+        self.look_for_pong(index, now_us);
         let connection = self.connection(index);
         // One that is stuck gives no other sign of life until the socket takes the last one.
         if connection.stage != Stage::Live || connection.is_stuck() {
             return;
         }
-        let late_us = self.clock.now_us().saturating_sub(due_us);
-        self.measures.time(Timing::TesterLate, late_us);
+        self.measures.time(Timing::TesterLate, now_us.saturating_sub(due_us));
         let sent = match self.world.scenario.heartbeat.kind {
             Beat::Message => {
                 self.count(Count::HeartbeatsSent);
                 let heartbeat = encode_client(self.world.format, &ClientMessage::Heartbeat);
                 self.send_message(index, &heartbeat)
             }
-            Beat::Ping | Beat::Pong => {
-                self.count(Count::Pings);
-                self.send(index, Kind::Ping, &due_us.to_be_bytes())
-            }
+            Beat::Ping | Beat::Pong => self.ping(index, due_us),
         };
         if let Err(failure) = sent {
             self.lose(index, &failure);
+        }
+    }
+
+    /// Sends a Ping that was due; its Pong is waited for.
+    pub(super) fn ping(&mut self, index: u32, due_us: u64) -> Result<(), Failure> {
+        self.count(Count::Pings);
+        let now_us = self.clock.now_us();
+        self.connection(index).pinged(now_us);
+        self.send(index, Kind::Ping, &due_us.to_be_bytes())
+    }
+
+    /// Counts a Ping whose Pong should be there for long, and is not among what is still to be read.
+    pub(super) fn look_for_pong(&mut self, index: u32, now_us: u64) {
+        let misses = |worker: &mut Self| {
+            let connection = worker.connection(index);
+            connection.stage == Stage::Live && connection.misses_pong(now_us)
+        };
+        if misses(self) {
+            self.read(index, now_us);
+        }
+        if misses(self) {
+            self.connection(index).ponged();
+            self.count(Count::UnansweredPings);
         }
     }
 

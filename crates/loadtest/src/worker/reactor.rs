@@ -30,6 +30,9 @@ pub(super) const ORDER: Token = Token(usize::MAX);
 
 const EVENTS_PER_TURN: usize = 1_024;
 
+/// Of each kind that is due.
+const ACTS_PER_TURN: usize = 1_024;
+
 /// What is read at once; more only while a longer message comes.
 const INBOX_LEN: usize = 64 * 1024;
 
@@ -42,6 +45,8 @@ pub(super) enum Later {
     Thaw,
     /// To another gateway, as this one asked.
     Move,
+    /// A `watch` that was refused for now.
+    Watch,
 }
 
 /// A worker in its run.
@@ -171,8 +176,15 @@ impl Worker {
         let connection = &self.connections[index as usize];
         match connection.stage {
             Stage::Connecting => self.on_connected(index),
-            // What comes is read when it thaws.
-            Stage::Away | Stage::Frozen | Stage::Silent | Stage::Gone => {}
+            Stage::Away | Stage::Silent | Stage::Gone => {}
+            // What comes is read when it thaws, but for an end that comes too early.
+            Stage::Frozen => {
+                let (now_us, alive_us) = (self.clock.now_us(), connection.alive_us);
+                if event.is_read_closed() && !self.rules.is_ttl_over(alive_us, now_us) {
+                    self.read(index, now_us);
+                    self.read(index, now_us);
+                }
+            }
             Stage::Upgrading | Stage::Greeting | Stage::Live | Stage::Leaving => {
                 let now_us = self.clock.now_us();
                 // A handshake may have waited for what can be read now.
@@ -210,28 +222,34 @@ impl Worker {
         is_left.then(|| self.world.first_due_us(self.next_first))
     }
 
+    /// When it is behind, what is left comes after sockets were read and orders heard.
     fn do_what_is_due(&mut self) {
         let now_us = self.clock.now_us();
-        while let Some(due_us) = self.next_first_due_us().filter(|due_us| *due_us <= now_us) {
+        for _ in 0..ACTS_PER_TURN {
+            let due_us = self.next_first_due_us().filter(|due_us| *due_us <= now_us);
+            let Some(due_us) = due_us else { break };
             let index = self.next_first;
             self.next_first += 1;
             self.open(index, due_us);
         }
-        while let Some((due_us, deed)) = self.moments.pop_due(now_us) {
+        for _ in 0..ACTS_PER_TURN {
+            let Some((due_us, deed)) = self.moments.pop_due(now_us) else { break };
             self.measures.time(Timing::TesterLate, now_us - due_us);
             self.do_deed(deed, due_us);
         }
-        while let Some(&Reverse((due_us, index, later))) = self.later.peek()
-            && due_us <= now_us
-        {
+        for _ in 0..ACTS_PER_TURN {
+            let later = self.later.peek().filter(|later| later.0.0 <= now_us);
+            let Some(&Reverse((due_us, index, later))) = later else { break };
             self.later.pop();
             match later {
                 Later::Return => self.open(index, due_us),
                 Later::Thaw => self.thaw(index),
                 Later::Move => self.move_on(index, due_us),
+                Later::Watch => self.watch_again(index, now_us),
             }
         }
-        while let Some((index, due_us)) = self.beats.pop_due(now_us) {
+        for _ in 0..ACTS_PER_TURN {
+            let Some((index, due_us)) = self.beats.pop_due(now_us) else { break };
             self.beat(index, due_us);
         }
         self.give_up_openings(now_us);
