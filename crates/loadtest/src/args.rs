@@ -58,7 +58,7 @@ pub(crate) struct RunArgs {
     /// [default: 500/s].
     #[arg(long)]
     pub(crate) rate: Option<Pace>,
-    /// How many random other users each connection watches [default: 20].
+    /// How many random other users each connection watches [default: 20, or all where there are fewer].
     #[arg(long, value_name = "COUNT")]
     pub(crate) watch: Option<u32>,
     /// How long to hold the connections after the last one was started [default: 30s].

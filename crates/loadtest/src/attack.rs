@@ -121,7 +121,8 @@ impl Gateway {
         let ports = Limits::of_this_process()?.ports;
         let addresses = 1 + connections / CONNECTIONS_PER_ADDRESS;
         let start = u64::from(std::process::id()) * u64::from(CONNECTIONS_PER_ADDRESS);
-        let sources = target.ip().is_loopback().then(|| Sources::new(addresses, &ports, start));
+        let is_here = target.ip().is_loopback() && target.is_ipv4();
+        let sources = is_here.then(|| Sources::new(addresses, &ports, start));
         Ok(Self { url: force.url.clone(), target, sources })
     }
 

@@ -1,10 +1,10 @@
 //! A connection to a server that a URL names, and enough of HTTP to read a page. Blocking.
 
 use std::io::{self, Read, Write};
-use std::net::{TcpStream, ToSocketAddrs};
+use std::net::{SocketAddr, TcpStream, ToSocketAddrs};
 use std::time::Duration;
 
-use anyhow::{Context, Result, bail};
+use anyhow::{Context, Result, bail, ensure};
 use http::Uri;
 use tokio_rustls::rustls::StreamOwned;
 
@@ -24,13 +24,36 @@ pub(crate) fn port(url: &Uri, by_default: u16) -> Result<u16> {
     number.with_context(|| format!("“{port}” is no port: these are 1 to {}", u16::MAX))
 }
 
-/// Connects to the host and port that a URL names.
-pub(crate) fn connect(url: &Uri, port_by_default: u16) -> Result<TcpStream> {
+/// The addresses of the host and port that a URL names: one at least.
+pub(crate) fn addresses(url: &Uri, port_by_default: u16) -> Result<Vec<SocketAddr>> {
     let host = url.host().context("the URL names no host")?;
     let host = host.trim_start_matches('[').trim_end_matches(']');
-    let mut found = (host, port(url, port_by_default)?).to_socket_addrs()?;
-    let address = found.next().context("the host has no address")?;
-    let stream = TcpStream::connect_timeout(&address, LIMIT)?;
+    let mut found = Vec::new();
+    for address in (host, port(url, port_by_default)?).to_socket_addrs()? {
+        if !found.contains(&address) {
+            found.push(address);
+        }
+    }
+    ensure!(!found.is_empty(), "the host has no address");
+    Ok(found)
+}
+
+/// Those of several addresses where somebody answers; all of them where nobody does.
+pub(crate) fn that_answer(addresses: Vec<SocketAddr>) -> Vec<SocketAddr> {
+    if addresses.len() == 1 {
+        return addresses;
+    }
+    let answers = |address: &SocketAddr| TcpStream::connect_timeout(address, LIMIT).is_ok();
+    let found: Vec<_> = addresses.iter().copied().filter(answers).collect();
+    if found.is_empty() { addresses } else { found }
+}
+
+/// Connects to the host and port that a URL names, at the first of its addresses that answers.
+pub(crate) fn connect(url: &Uri, port_by_default: u16) -> Result<TcpStream> {
+    let addresses = addresses(url, port_by_default)?;
+    let mut tried = addresses.iter().map(|address| TcpStream::connect_timeout(address, LIMIT));
+    let first = tried.next().context("the host has no address")?;
+    let stream = first.or_else(|error| tried.find_map(Result::ok).ok_or(error))?;
     stream.set_read_timeout(Some(LIMIT))?;
     stream.set_write_timeout(Some(LIMIT))?;
     Ok(stream)
@@ -73,7 +96,23 @@ fn ask(mut stream: impl Read + Write, url: &Uri, headers: &[(&str, &str)]) -> Re
 
 #[cfg(test)]
 mod tests {
+    use std::net::TcpListener;
+
     use super::*;
+
+    #[test]
+    fn of_the_addresses_of_a_name_those_are_kept_that_answer() {
+        let listen = || TcpListener::bind("127.0.0.1:0").unwrap();
+        let [one, other, gone] = [listen(), listen(), listen()];
+        let [one_at, other_at, gone_at] =
+            [&one, &other, &gone].map(|listener| listener.local_addr().unwrap());
+        drop(gone);
+        assert_eq!(that_answer(vec![gone_at, one_at]), [one_at]);
+        assert_eq!(that_answer(vec![one_at, gone_at, other_at]), [one_at, other_at]);
+        drop((one, other));
+        assert_eq!(that_answer(vec![gone_at, one_at]), [gone_at, one_at]);
+        assert_eq!(that_answer(vec![gone_at]), [gone_at]);
+    }
 
     #[test]
     fn a_port_is_the_one_that_is_named_or_the_usual_one_and_never_a_guess() {

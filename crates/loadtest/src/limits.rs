@@ -69,6 +69,19 @@ impl Limits {
             )
         })
     }
+
+    /// What falls short of local ports for so many connections to one address of a gateway, where
+    /// the system chooses from where.
+    pub(crate) fn ports_shortfall_to_one(&self, connections: u64) -> Option<String> {
+        let ports = self.ports.len() as u64;
+        (connections > ports).then(|| {
+            format!(
+                "{connections} connections of this host to one address of a gateway need as many \
+                 ports, and there are {ports} ({PORT_RANGE_FILE}): use more gateways (--url), or \
+                 workers of other hosts (--remote-workers)",
+            )
+        })
+    }
 }
 
 fn read_ports() -> Option<RangeInclusive<u16>> {

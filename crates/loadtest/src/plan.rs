@@ -26,7 +26,7 @@ const CONNECTIONS_PER_WORKER: u64 = 18_000;
 pub(crate) struct Plan {
     pub(crate) scenario: Scenario,
     pub(crate) urls: Vec<String>,
-    /// Where those lead.
+    /// Where those lead: the first address of each.
     pub(crate) addresses: Vec<SocketAddr>,
     pub(crate) origin: Origin,
     pub(crate) jwt_secret: Option<String>,
@@ -48,7 +48,7 @@ impl Plan {
         let scenario = scenario(args)?;
         scenario.check()?;
         ensure!(!args.connect_timeout.is_zero(), "--connect-timeout: more than nothing");
-        let targets = args.urls.iter().map(target).collect::<Result<Vec<_>>>()?;
+        let targets = args.urls.iter().map(targets).collect::<Result<Vec<_>>>()?;
         let authorities = args.tls_ca_file.as_deref().map(tls::read_authorities).transpose()?;
         let limits = Limits::of_this_process()?;
         let remote_workers = args.remote_workers.unwrap_or(0);
@@ -66,7 +66,11 @@ impl Plan {
             Origin::Loopback { addresses, .. } => {
                 limits.ports_shortfall(scenario.connections() as u32, addresses)
             }
-            Origin::System => None,
+            Origin::System => {
+                let here = scenario.connections() * u64::from(workers) / u64::from(all);
+                let addresses = targets.iter().map(Vec::len).min().unwrap_or(1) * targets.len();
+                limits.ports_shortfall_to_one(here.div_ceil(addresses as u64))
+            }
         };
         let shortfalls: Vec<String> = files.into_iter().chain(ports).collect();
         if !shortfalls.is_empty() {
@@ -75,7 +79,7 @@ impl Plan {
         Ok(Self {
             scenario,
             urls: args.urls.iter().map(Uri::to_string).collect(),
-            addresses: targets,
+            addresses: targets.iter().map(|addresses| addresses[0]).collect(),
             origin,
             jwt_secret: args.jwt_secret.clone(),
             authorities,
@@ -94,6 +98,7 @@ pub(crate) fn scenario(args: &RunArgs) -> Result<Scenario> {
         Some(path) => Scenario::read(path)?,
         None => usual(),
     };
+    let is_usual = args.scenario.is_none() && args.watch.is_none();
     if let Some(people) = &args.people {
         (scenario.people, scenario.users) = (Some(people.clone()), 0);
     }
@@ -124,6 +129,11 @@ pub(crate) fn scenario(args: &RunArgs) -> Result<Scenario> {
     }
     if let Some(path) = scenario.people.take() {
         take_people(&mut scenario, &path, args)?;
+    }
+    if let Model::Fixed { count } = &mut scenario.contacts
+        && is_usual
+    {
+        *count = scenario.users.saturating_sub(1).min(*count);
     }
     Ok(scenario)
 }
@@ -170,7 +180,7 @@ fn usual() -> Scenario {
     }
 }
 
-fn target(url: &Uri) -> Result<SocketAddr> {
+fn targets(url: &Uri) -> Result<Vec<SocketAddr>> {
     resolve(url).with_context(|| format!("--url {url}"))
 }
 
@@ -179,8 +189,9 @@ fn workers_for(connections: u64, limits: &Limits) -> u32 {
     connections.div_ceil(each) as u32
 }
 
-fn origin(args: &RunArgs, targets: &[SocketAddr], connections: u64) -> Result<Origin> {
-    let elsewhere = targets.iter().find(|target| !target.ip().is_loopback() || target.is_ipv6());
+fn origin(args: &RunArgs, targets: &[Vec<SocketAddr>], connections: u64) -> Result<Origin> {
+    let mut targets = targets.iter().flatten();
+    let elsewhere = targets.find(|target| !target.ip().is_loopback() || target.is_ipv6());
     match elsewhere {
         None => {
             let enough = connections.div_ceil(CONNECTIONS_PER_ADDRESS.into()) as u32;
@@ -227,7 +238,7 @@ mod tests {
             ("--tls-ca-file /nowhere.pem", "--tls-ca-file /nowhere.pem"),
             ("--tls-ca-file /dev/null", "no certificate"),
             ("--connections 20 --watch 20", "(--watch): 20 are too many"),
-            ("--connections 20", "use 19 or fewer"),
+            ("--connections 10 --watch 20", "use 9 or fewer"),
             ("--connections 10000 --watch 9000", "(--watch): 9000 are too many"),
             ("--url ws://127.0.0.1:8080", "write ws://127.0.0.1:8080/ws"),
             ("--url ws://127.0.0.1:8080/foo", "write ws://127.0.0.1:8080/ws"),
@@ -238,6 +249,7 @@ mod tests {
             ("--url ws://192.0.2.1/ws --source-addresses 2", "--source-addresses"),
             ("--connections 4000000000 --rate 1000000/s --workers 2", "open files"),
             ("--connections 100000 --source-addresses 1", "source address"),
+            ("--url ws://192.0.2.1/ws --connections 100000", "to one address of a gateway"),
             ("--workers 0", "--workers"),
             ("--connections 2 --watch 0 --workers 3", "--workers"),
             ("nowhere.toml", "nowhere.toml"),
@@ -246,6 +258,31 @@ mod tests {
             let refusal = format!("{:#}", plan(args).unwrap_err());
             assert!(refusal.contains(named), "{args}: {refusal}");
         }
+    }
+
+    #[test]
+    fn a_host_needs_ports_for_its_own_share_of_each_url_only() {
+        let own = "--url ws://192.0.2.1/ws --connections 100000";
+        let five = "--listen 0.0.0.0:0 --workers 5 --remote-workers";
+        for more in ["--url ws://192.0.2.2/ws", &format!("{five} 5")] {
+            let refusal = plan(&format!("{own} {more}")).map_err(|error| format!("{error:#}"));
+            assert!(refusal.is_err_and(|error| error.contains("50000 connections")), "{more}");
+        }
+        let limits = Limits::of_this_process().unwrap();
+        for more in [format!("{five} 45"), "--listen 0.0.0.0:0 --remote-workers 9".to_owned()] {
+            if let Err(error) = plan(&format!("{own} {more}")) {
+                let error = format!("{error:#}");
+                assert!(!error.contains("to one address"), "{more}, {limits:?}: {error}");
+            }
+        }
+    }
+
+    #[test]
+    fn of_few_users_each_watches_all_others_unless_it_is_said() {
+        let watched = |args| plan(args).unwrap().scenario.contacts;
+        assert_eq!(watched("-n 10"), Model::Fixed { count: 9 });
+        assert_eq!(watched("-n 1"), Model::Fixed { count: 0 });
+        assert_eq!(watched("-n 30"), Model::Fixed { count: 20 });
     }
 
     #[test]

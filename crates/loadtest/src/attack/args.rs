@@ -120,7 +120,8 @@ impl Force {
             "--url {}: attackers speak no TLS: a gateway at ws:// is needed",
             self.url
         );
-        let target = resolve(&self.url).with_context(|| format!("--url {}", self.url))?;
+        let targets = resolve(&self.url).with_context(|| format!("--url {}", self.url))?;
+        let target = targets[0];
         ensure!(
             target.ip().is_loopback() || self.remote,
             "--url {}: this is not on this machine; if the gateway is yours, say --remote",

@@ -2,7 +2,7 @@
 //! and where its connections lead.
 
 use std::io;
-use std::net::{SocketAddr, ToSocketAddrs};
+use std::net::SocketAddr;
 use std::ops::Range;
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
@@ -51,7 +51,8 @@ pub(super) struct World {
 }
 
 struct Gateway {
-    target: SocketAddr,
+    /// One at least; they share the connections.
+    targets: Vec<SocketAddr>,
     request: Vec<u8>,
     /// Whom its certificate names, where it speaks TLS.
     name: Option<ServerName<'static>>,
@@ -126,10 +127,12 @@ impl World {
 
     /// A connection on its way to a gateway.
     pub(super) fn begin(&self, index: u32, turn: u8) -> io::Result<Socket> {
-        let target = self.gateway(index, turn).target;
+        let targets = &self.gateway(index, turn).targets;
+        let round = self.place(index) / self.gateways.len();
+        let target = targets[round.wrapping_add(usize::from(turn)) % targets.len()];
         match &self.sources {
-            Some(sources) => sources.begin(target),
-            None => begin_from_anywhere(target),
+            Some(sources) if target.is_ipv4() => sources.begin(target),
+            _ => begin_from_anywhere(target),
         }
     }
 
@@ -155,8 +158,12 @@ impl World {
     }
 
     fn gateway(&self, index: u32, turn: u8) -> &Gateway {
-        let first = (index as usize * self.workers as usize).wrapping_add(self.worker as usize);
-        &self.gateways[(first + usize::from(turn)) % self.gateways.len()]
+        &self.gateways[(self.place(index) + usize::from(turn)) % self.gateways.len()]
+    }
+
+    /// The place of a connection among those of all workers.
+    fn place(&self, index: u32) -> usize {
+        (index as usize * self.workers as usize).wrapping_add(self.worker as usize)
     }
 
     pub(super) fn user_id(&self, user: u32) -> UserId {
@@ -212,7 +219,7 @@ fn read_people(scenario: &Scenario, share: &Range<u32>) -> Result<Option<People>
 impl Gateway {
     fn new(url: &str, format: Format, key: &str) -> Result<Self> {
         let url: Uri = url.parse().with_context(|| format!("--url {url}"))?;
-        let target = resolve(&url).with_context(|| format!("--url {url}"))?;
+        let targets = resolve(&url).with_context(|| format!("--url {url}"))?;
         let path = url.path_and_query().map_or("/", |path| path.as_str());
         let authority = url.authority().context("the URL names no host")?;
         let subprotocol = format.subprotocol();
@@ -221,18 +228,17 @@ impl Gateway {
              Connection: Upgrade\r\nSec-WebSocket-Version: 13\r\nSec-WebSocket-Key: {key}\r\n\
              Sec-WebSocket-Protocol: {subprotocol}\r\n\r\n"
         );
-        Ok(Self { target, request: request.into_bytes(), name: tls::server_name(&url)? })
+        Ok(Self { targets, request: request.into_bytes(), name: tls::server_name(&url)? })
     }
 }
 
-/// The address of a gateway.
-pub(crate) fn resolve(url: &Uri) -> Result<SocketAddr> {
+/// The addresses of a gateway, one at least: of several, those that answer.
+pub(crate) fn resolve(url: &Uri) -> Result<Vec<SocketAddr>> {
     let port_by_default = match url.scheme_str() {
         Some("ws") => 80,
         Some("wss") => 443,
         _ => bail!("a gateway is at ws:// or wss://, as in ws://127.0.0.1:8080/ws"),
     };
-    let host = url.host().context("the URL names no host")?;
     // A proxy may have put something before it.
     ensure!(
         url.path().ends_with("/ws"),
@@ -240,9 +246,7 @@ pub(crate) fn resolve(url: &Uri) -> Result<SocketAddr> {
         url.scheme_str().unwrap_or_default(),
         url.authority().map_or("", Authority::as_str)
     );
-    let host = host.trim_start_matches('[').trim_end_matches(']');
-    let mut found = (host, fetch::port(url, port_by_default)?).to_socket_addrs()?;
-    found.next().context("the host has no address")
+    Ok(fetch::that_answer(fetch::addresses(url, port_by_default)?))
 }
 
 /// The run's time: µs since its beginning, the same in every worker of a host.
