@@ -5,7 +5,7 @@ use std::time::Duration;
 use anyhow::{Result, ensure};
 use presence_protocol::USER_ID_LEN_MAX;
 
-use crate::scenario::{Model, Phase, Scenario, Time};
+use crate::scenario::{Gap, Model, Phase, Rate, Scenario, Time};
 
 /// The gateway's limit is 64 KiB; a watch list goes out in one message.
 pub(crate) const WATCH_MESSAGE_LEN_MAX: usize = 60_000;
@@ -17,6 +17,12 @@ const DURATION_MAX: Duration = Duration::from_hours(14 * 24);
 
 /// A browser, a phone, a tablet, and so on.
 const DEVICES_MAX: u32 = 100;
+
+/// More than any deployment has gateways.
+const RESTARTS_MAX: u32 = 1_000;
+
+/// A second.
+const RATE_MAX: f64 = 1_000_000.0;
 
 impl Scenario {
     /// Refuses what cannot be done by anybody.
@@ -35,9 +41,12 @@ impl Scenario {
              {user_len}"
         );
         ensure!(
-            self.heartbeat.interval.0 >= INTERVAL_MIN,
-            "heartbeat.interval (--heartbeat): at least 100ms"
+            (INTERVAL_MIN..=DURATION_MAX).contains(&self.heartbeat.interval.0),
+            "heartbeat.interval (--heartbeat): 100ms to 14 days"
         );
+        if let Some(back_off) = self.reconnect {
+            ensure!(back_off.most().0 <= DURATION_MAX, "reconnect: at most 14 days");
+        }
         self.check_contacts(user_len)?;
         self.check_phases()
     }
@@ -91,7 +100,10 @@ impl Scenario {
         for (place, phase) in self.phases.iter().enumerate() {
             let name = format!("phases[{place}] ({})", phase.name());
             match *phase {
-                Phase::Ramp { .. } => ensure!(place == 0, "{name}: only the first is a ramp"),
+                Phase::Ramp { rate } => {
+                    ensure!(place == 0, "{name}: only the first is a ramp");
+                    check_rate(&format!("{name}.rate (--rate)"), rate.most())?;
+                }
                 Phase::Storm { share, within, duration } => {
                     ensure!(
                         share > 0.0 && share <= 1.0,
@@ -107,14 +119,23 @@ impl Scenario {
                     );
                     check_within(&name, within, duration)?;
                 }
-                Phase::Restart { .. } => ensure!(
-                    self.reconnect.is_some(),
-                    "{name}: needs reconnect = \"500ms..10s\", or nobody would come back"
-                ),
-                Phase::Hold { .. }
-                | Phase::Churn { .. }
-                | Phase::Flaky { .. }
-                | Phase::SignOut { .. } => {}
+                Phase::Restart { count, .. } => {
+                    ensure!(
+                        self.reconnect.is_some(),
+                        "{name}: needs reconnect = \"500ms..10s\", or nobody would come back"
+                    );
+                    ensure!(
+                        count <= RESTARTS_MAX,
+                        "{name}.count: at most {RESTARTS_MAX}, not {count}"
+                    );
+                }
+                Phase::Churn { rate, gap, duration } | Phase::SignOut { rate, gap, duration } => {
+                    self.check_leaving(&name, rate, "gap", gap, duration)?;
+                }
+                Phase::Flaky { rate, freeze, duration } => {
+                    self.check_leaving(&name, rate, "freeze", freeze, duration)?;
+                }
+                Phase::Hold { .. } => {}
             }
         }
         let total = self.timeline().end_us();
@@ -125,6 +146,36 @@ impl Scenario {
         );
         Ok(())
     }
+
+    /// Of those connected some must always be left to leave, or to freeze.
+    fn check_leaving(
+        &self,
+        name: &str,
+        rate: Rate,
+        key: &str,
+        away: Gap,
+        duration: Time,
+    ) -> Result<()> {
+        check_rate(&format!("{name}.rate"), rate)?;
+        let longest = away.most();
+        ensure!(longest.0 <= DURATION_MAX, "{name}.{key}: at most 14 days, not {longest}");
+        let at_once = rate.per_second() * longest.min(duration).0.as_secs_f64();
+        let most = self.connections() as f64 / 2.0;
+        ensure!(
+            at_once <= most,
+            "{name}: at {rate}, each away for up to {longest}, {at_once:.0} connections would be \
+             away at once: at most {most:.0}, half of all, so use a lower rate or a shorter {key}"
+        );
+        Ok(())
+    }
+}
+
+fn check_rate(key: &str, rate: Rate) -> Result<()> {
+    ensure!(
+        rate.per_second() <= RATE_MAX,
+        "{key}: at most {RATE_MAX}/s, since no tester can do more, not {rate}"
+    );
+    Ok(())
 }
 
 fn check_within(name: &str, within: Time, duration: Time) -> Result<()> {
@@ -198,5 +249,46 @@ mod tests {
             let silent = Phase::Silent { count: 1, within: time(3), duration: time(2) };
             scenario.phases.push(silent);
         });
+        refused("heartbeat.interval", |scenario| scenario.heartbeat.interval = time(u64::MAX));
+        refused("reconnect: at most 14 days", |scenario| {
+            scenario.reconnect = Some("1s..1year".parse().unwrap());
+        });
+        refused("phases[0] (ramp).rate (--rate): at most 1000000/s", |scenario| {
+            scenario.phases[0] = Phase::Ramp { rate: "1/s..1e18/s".parse().unwrap() };
+        });
+        refused("phases[2] (restart).count: at most 1000", |scenario| {
+            scenario.reconnect = Some("1s..2s".parse().unwrap());
+            scenario.phases.push(Phase::Restart { count: 4_000_000_000, duration: time(9) });
+        });
+    }
+
+    #[test]
+    fn who_is_away_at_once_must_be_half_of_all_at_most() {
+        let duration = Time::from_secs(60);
+        let phases = |rate: &str, gap: &str| {
+            let (rate, gap): (Rate, Gap) = (rate.parse().unwrap(), gap.parse().unwrap());
+            [
+                Phase::Churn { rate, gap, duration },
+                Phase::SignOut { rate, gap, duration },
+                Phase::Flaky { rate, freeze: gap, duration },
+            ]
+        };
+        for (rate, gap, named) in [
+            ("1e18/s", "0s", ".rate: at most 1000000/s"),
+            ("1/s", "1s..1year", "at most 14 days"),
+            ("6/s", "1s..10s", "60 connections would be away at once: at most 50"),
+        ] {
+            for phase in phases(rate, gap) {
+                refused(named, |scenario| scenario.phases.push(phase));
+            }
+        }
+        // More than the phase lasts nobody can leave.
+        for (rate, gap) in [("5/s", "1s..10s"), ("0.5/s", "1h")] {
+            for phase in phases(rate, gap) {
+                let mut scenario = scenario();
+                scenario.phases.push(phase);
+                scenario.check().unwrap();
+            }
+        }
     }
 }

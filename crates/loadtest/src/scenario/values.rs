@@ -53,6 +53,10 @@ impl Rate {
 }
 
 impl Pace {
+    pub(crate) fn most(self) -> Rate {
+        Rate(self.first.0.max(self.last.0))
+    }
+
     /// How long so many take, in µs.
     pub(crate) fn length_us(self, count: u64) -> u64 {
         (2.0 * count as f64 / (self.first.0 + self.last.0) * 1e6) as u64
@@ -67,6 +71,10 @@ impl Pace {
 }
 
 impl Gap {
+    pub(crate) fn most(self) -> Time {
+        self.most
+    }
+
     /// How long to wait after so many failures, in µs: any time up to the shorter of the two, doubled each time, as far as
     /// to the longer.
     pub(crate) fn back_off(self, failures: u8, rng: &mut Rng) -> u64 {
