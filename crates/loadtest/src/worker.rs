@@ -5,15 +5,16 @@
 //! thread reads the coordinator's orders; when the coordinator is gone, the worker is as well.
 //!
 //! Read in this order: `world` (what it knows), `connection` (what it keeps for each), `moments`
-//! and `beats` (what is due when), `reactor` (the loop), `socket`, `opening`, `outbox`, `inbox`, `deeds`,
+//! and `beats` (what is due when), `turns` (how late it may be itself), `reactor` (the loop), `socket`, `opening`, `outbox`, `inbox`, `deeds`,
 //! `standing` (what is true of its users), `judge` (what states are worth beside that). What is
-//! pure: `moments`, `beats`, `frames`, `views`, `judge`.
+//! pure: `moments`, `beats`, `turns`, `frames`, `views`, `judge`.
 
 mod connection;
 mod world;
 
 mod beats;
 mod moments;
+mod turns;
 
 mod reactor;
 

@@ -197,7 +197,7 @@ impl Worker {
             let asked_us = self.connection(index).listens_us;
             let truth = self.truth_of(user);
             if truth.is_online()
-                && self.rules.judge_offline(truth, asked_us) == Verdict::FalseOffline
+                && self.rules.judge_offline(truth, asked_us, asked_us) == Verdict::FalseOffline
             {
                 self.count(Count::FalseOffline);
             }
@@ -234,7 +234,7 @@ impl Worker {
 
     fn judge_offline(&mut self, user: u32, now_us: u64) {
         let truth = self.truth_of(user);
-        match self.rules.judge_offline(truth, now_us) {
+        match self.rules.judge_offline(truth, self.turns.heard_us(), now_us) {
             Verdict::Late(timing, late_us) => {
                 self.measures.time(timing, late_us);
                 if timing == Timing::OfflineSilent {

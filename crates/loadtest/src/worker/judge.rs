@@ -97,14 +97,15 @@ impl Rules {
         truth != Truth::Never && self.due(truth, now) == Due::Offline
     }
 
-    /// Judges an *offline* that arrives `now`.
-    pub(crate) fn judge_offline(self, truth: Truth, now: u64) -> Verdict {
+    /// Judges an *offline* that is read `now`, and may have been there since `heard`: what was
+    /// right then is right.
+    pub(crate) fn judge_offline(self, truth: Truth, heard: u64, now: u64) -> Verdict {
         let ideal = self.ideal_offline(truth);
         let late = |timing, allowed: u64| {
             if now + ROUNDING_US < allowed {
                 Verdict::Early
             } else {
-                Verdict::Late(timing, now.saturating_sub(ideal))
+                Verdict::Late(timing, heard.saturating_sub(ideal))
             }
         };
         match truth {
@@ -112,7 +113,7 @@ impl Rules {
             Truth::Closed { .. } => late(Timing::OfflineClosed, ideal),
             Truth::Silent { at } => late(Timing::OfflineSilent, at + self.ttl_us),
             Truth::Online { since, welcome_after_ms, .. } => {
-                if now > welcomed_at(since, welcome_after_ms) + IN_FLIGHT_US {
+                if heard > welcomed_at(since, welcome_after_ms) + IN_FLIGHT_US {
                     Verdict::FalseOffline
                 } else {
                     Verdict::Unjudged
@@ -120,7 +121,7 @@ impl Rules {
             }
             Truth::Returned { since, welcome_after_ms } => {
                 let of_the_return = welcomed_at(since, welcome_after_ms) + self.grace_us;
-                if now > of_the_return + IN_FLIGHT_US {
+                if heard > of_the_return + IN_FLIGHT_US {
                     Verdict::FalseOffline
                 } else {
                     Verdict::FlapShown
@@ -183,6 +184,24 @@ mod tests {
         Truth::Online { since, welcome_after_ms, after_offline: false }
     }
 
+    /// Of an *offline* that is read as soon as it is there.
+    fn judged(truth: Truth, now: u64) -> Verdict {
+        RULES.judge_offline(truth, now, now)
+    }
+
+    #[test]
+    fn what_was_right_when_it_came_is_right_when_it_is_read_late() {
+        let at = 100 * SECOND;
+        let back = online(at + 5 * SECOND, 0);
+        let read = at + 9 * SECOND;
+        assert_eq!(RULES.judge_offline(back, at + 4 * SECOND, read), Verdict::Unjudged);
+        assert_eq!(RULES.judge_offline(back, at + 7 * SECOND, read), Verdict::FalseOffline);
+        let closed = Truth::Closed { at };
+        let late = |us| Verdict::Late(Timing::OfflineClosed, us);
+        assert_eq!(RULES.judge_offline(closed, at + 3 * SECOND + 7, read), late(7));
+        assert_eq!(RULES.judge_offline(closed, at, read), late(0), "nor was it early");
+    }
+
     #[test]
     fn lateness_counts_from_the_ideal_moment_of_each_cause() {
         let at = 100 * SECOND;
@@ -193,7 +212,7 @@ mod tests {
             (Truth::Silent { at }, at + 31 * SECOND, Timing::OfflineSilent, 0),
         ];
         for (truth, now, timing, late) in table {
-            assert_eq!(RULES.judge_offline(truth, now), Verdict::Late(timing, late), "{truth:?}");
+            assert_eq!(judged(truth, now), Verdict::Late(timing, late), "{truth:?}");
         }
     }
 
@@ -203,7 +222,7 @@ mod tests {
         let early =
             [(Truth::Closed { at }, at + 2 * SECOND), (Truth::Silent { at }, at + 29 * SECOND)];
         for (truth, now) in early {
-            assert_eq!(RULES.judge_offline(truth, now), Verdict::Early, "{truth:?}");
+            assert_eq!(judged(truth, now), Verdict::Early, "{truth:?}");
         }
     }
 
@@ -212,12 +231,12 @@ mod tests {
         let closed = Truth::Closed { at: 100 * SECOND };
         let back = RULES.welcomed(closed, 102 * SECOND, 102 * SECOND + 5_000);
         assert_eq!(back, Truth::Returned { since: 102 * SECOND, welcome_after_ms: 5 });
-        assert_eq!(RULES.judge_offline(back, 103 * SECOND), Verdict::FlapShown);
-        assert_eq!(RULES.judge_offline(back, 109 * SECOND), Verdict::FalseOffline);
+        assert_eq!(judged(back, 103 * SECOND), Verdict::FlapShown);
+        assert_eq!(judged(back, 109 * SECOND), Verdict::FalseOffline);
         let late = RULES.welcomed(closed, 102 * SECOND, 103 * SECOND);
         assert_eq!(late, online(102 * SECOND, 1_000));
-        assert_eq!(RULES.judge_offline(late, 103 * SECOND + 1), Verdict::Unjudged);
-        assert_eq!(RULES.judge_offline(late, 105 * SECOND), Verdict::FalseOffline);
+        assert_eq!(judged(late, 103 * SECOND + 1), Verdict::Unjudged);
+        assert_eq!(judged(late, 105 * SECOND), Verdict::FalseOffline);
         let cut = Truth::Cut { at: 100 * SECOND };
         let back = RULES.welcomed(cut, 102 * SECOND, 102 * SECOND);
         assert_eq!(back, Truth::Returned { since: 102 * SECOND, welcome_after_ms: 0 });

@@ -22,6 +22,7 @@ use crate::worker::connection::{Connection, Stage};
 use crate::worker::judge::Rules;
 use crate::worker::moments::Moments;
 use crate::worker::socket::Socket;
+use crate::worker::turns::{Turns, Wait};
 use crate::worker::views::Views;
 use crate::worker::world::{Clock, World};
 
@@ -65,6 +66,7 @@ pub(super) struct Worker {
     /// When opening must be over, in order, with the moment it was due by which it is known again.
     pub(super) opening: VecDeque<(u64, u32, u64)>,
     pub(super) later: BinaryHeap<Reverse<(u64, u32, Later)>>,
+    pub(super) turns: Turns,
     /// The ledger could not be read or written.
     pub(super) fault: Option<io::Error>,
     beats: Beats,
@@ -125,6 +127,7 @@ impl Worker {
             outbox: Vec::new(),
             opening: VecDeque::new(),
             later: BinaryHeap::new(),
+            turns: Turns::default(),
             fault: None,
             beats,
             moments,
@@ -142,12 +145,16 @@ impl Worker {
     ) -> Result<()> {
         let mut events = Events::with_capacity(EVENTS_PER_TURN);
         loop {
-            match poll.poll(&mut events, Some(self.until_due())) {
+            let (due_us, from_us) = (self.next_due_us(), self.clock.now_us());
+            let until_due = Duration::from_micros(due_us.saturating_sub(from_us));
+            match poll.poll(&mut events, Some(until_due)) {
                 Err(error) if error.kind() != io::ErrorKind::Interrupted => {
                     return Err(error).context("waiting for sockets");
                 }
                 _ => {}
             }
+            let wait = Wait { from_us, due_us, to_us: self.clock.now_us() };
+            self.turns.begin(wait, events.iter().count() >= EVENTS_PER_TURN);
             for event in &events {
                 if event.token() != ORDER {
                     self.on_event(event.token().0 as u32, event);
@@ -204,7 +211,7 @@ impl Worker {
         }
     }
 
-    fn until_due(&self) -> Duration {
+    fn next_due_us(&self) -> u64 {
         let next = [
             Some(self.next_second_us),
             self.next_first_due_us(),
@@ -213,8 +220,7 @@ impl Worker {
             self.beats.next_due_us(),
             self.moments.next_due_us(),
         ];
-        let next_us = next.into_iter().flatten().min().unwrap_or_default();
-        Duration::from_micros(next_us.saturating_sub(self.clock.now_us()))
+        next.into_iter().flatten().min().unwrap_or_default()
     }
 
     fn next_first_due_us(&self) -> Option<u64> {
