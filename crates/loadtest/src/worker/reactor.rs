@@ -153,8 +153,8 @@ impl Worker {
                 }
                 _ => {}
             }
-            let wait = Wait { from_us, due_us, to_us: self.clock.now_us() };
-            self.turns.begin(wait, events.iter().count() >= EVENTS_PER_TURN);
+            let is_full = events.iter().count() >= EVENTS_PER_TURN;
+            self.turns.begin(Wait { from_us, due_us, to_us: self.clock.now_us(), is_full });
             for event in &events {
                 if event.token() != ORDER {
                     self.on_event(event.token().0 as u32, event);

@@ -19,12 +19,14 @@ pub(super) struct Wait {
     pub(super) due_us: u64,
     /// When it ended, which may be late.
     pub(super) to_us: u64,
+    /// Whether as much was told as can be at once: there may be more.
+    pub(super) is_full: bool,
 }
 
 impl Turns {
-    /// A turn begins after a wait; one that is full may have left something to the next.
-    pub(super) fn begin(&mut self, wait: Wait, is_full: bool) {
-        let Wait { from_us, due_us, to_us } = wait;
+    /// A turn begins after a wait. One that is full may have left something to the next.
+    pub(super) fn begin(&mut self, wait: Wait) {
+        let Wait { from_us, due_us, to_us, is_full } = wait;
         let found_at_once = due_us <= from_us || to_us < from_us + AT_ONCE_US;
         let heard_us = match (self.is_full, found_at_once) {
             (true, _) => self.heard_us,
@@ -49,7 +51,7 @@ mod tests {
     {
         let mut turns = Turns::default();
         let mut heard_after = |from_us, due_us, to_us, is_full| {
-            turns.begin(Wait { from_us, due_us, to_us }, is_full);
+            turns.begin(Wait { from_us, due_us, to_us, is_full });
             turns.heard_us()
         };
         assert_eq!(heard_after(1_000, 9_000, 5_000, false), 5_000, "it came and was heard");

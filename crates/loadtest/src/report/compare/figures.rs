@@ -99,7 +99,7 @@ fn figure(name: String, value: f64, kind: Kind) -> Figure {
 }
 
 fn faults(report: &Report) -> impl Iterator<Item = Figure> {
-    let counted = [names::FAILED, names::DROPPED, names::LOST].into_iter();
+    let counted = [names::FAILED, names::DROPPED, names::LOST, names::UNANSWERED_PINGS].into_iter();
     let counted = counted.chain(promises::never());
     let counted = counted.map(|name| (names::spoken(name), report.count(name)));
     let broken = report.findings().into_iter().filter(|found| found.outcome == Outcome::Broken);
