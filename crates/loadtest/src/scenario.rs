@@ -14,7 +14,7 @@ use presence_protocol::Format;
 use serde::{Deserialize, Serialize};
 
 pub(crate) use crate::contacts::Model;
-pub(crate) use crate::scenario::check::WATCH_MESSAGE_LEN_MAX;
+pub(crate) use crate::scenario::check::{DURATION_MAX, WATCH_MESSAGE_LEN_MAX};
 pub(crate) use crate::scenario::timeline::Span;
 pub(crate) use crate::scenario::values::{Gap, Pace, Rate, Time};
 

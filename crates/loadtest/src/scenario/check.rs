@@ -13,7 +13,7 @@ pub(crate) const WATCH_MESSAGE_LEN_MAX: usize = 60_000;
 const INTERVAL_MIN: Duration = Duration::from_millis(100);
 
 /// Times are kept in 41 bits of µs, which is 25 days.
-const DURATION_MAX: Duration = Duration::from_hours(14 * 24);
+pub(crate) const DURATION_MAX: Duration = Duration::from_hours(14 * 24);
 
 /// A browser, a phone, a tablet, and so on.
 const DEVICES_MAX: u32 = 100;
