@@ -20,7 +20,7 @@ use crate::coordinator::crew::{Crew, Event};
 use crate::coordinator::merge::{About, Merge};
 use crate::coordinator::progress::Progress;
 use crate::measures::micros;
-use crate::observe::Observer;
+use crate::observe::{Observer, Sights};
 use crate::plan::Plan;
 use crate::report::{Ending, PhaseSpan, Report};
 use crate::stop::stop_requested;
@@ -83,9 +83,11 @@ async fn coordinate(plan: &Plan, on_begin: impl FnOnce(std::time::Instant)) -> R
         crew = gathered => crew?,
         _ = &mut interrupted => exit(INTERRUPTED.into()),
     };
+    // Servers may take seconds to answer: the run begins after that.
+    let sights = Sights::first(&plan.targets, plan.authorities.as_deref())?;
     let epoch_unix = SystemTime::now().duration_since(UNIX_EPOCH)? + UNTIL_BEGIN;
     let began = Instant::now() + UNTIL_BEGIN;
-    let observer = Observer::start(&plan.targets, plan.authorities.as_deref(), began.into_std())?;
+    let observer = sights.observe(began.into_std())?;
     on_begin(began.into_std());
     crew.tell_all(&Order::Begin { epoch_unix_us: micros(epoch_unix) }).await;
     let mut run = Run {

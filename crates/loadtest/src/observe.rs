@@ -58,26 +58,37 @@ pub(crate) struct Observer {
     notices: Receiver<String>,
 }
 
-impl Observer {
-    /// Takes a first look, which is what the run's growth is counted from. `epoch` is when the run
-    /// begins; `authorities` are those whose certificates are trusted (PEM), if not this machine's.
-    pub(crate) fn start(
-        targets: &Targets,
-        authorities: Option<&str>,
-        epoch: Instant,
-    ) -> Result<Self> {
-        let (tell, notices) = channel();
-        let processes = Processes::new(&targets.pids, &targets.restarts).context("--pid")?;
-        let pages = Pages::new(&targets.metrics, authorities).context("--metrics")?;
-        let redis = RedisServers::new(&targets.redis).context("--redis")?;
+/// Servers that were looked at once, which is what the run's growth is counted from.
+pub(crate) struct Sights {
+    processes: Processes,
+    pages: Pages,
+    redis: RedisServers,
+}
+
+impl Sights {
+    /// Waits for the answers. `authorities` are those whose certificates are trusted (PEM), if not
+    /// this machine's.
+    pub(crate) fn first(targets: &Targets, authorities: Option<&str>) -> Result<Self> {
         Ok(Self {
-            processes: Watch::start(processes, epoch, tell.clone())?,
-            pages: Watch::start(pages, epoch, tell.clone())?,
-            redis: Watch::start(redis, epoch, tell)?,
-            notices,
+            processes: Processes::new(&targets.pids, &targets.restarts).context("--pid")?,
+            pages: Pages::new(&targets.metrics, authorities).context("--metrics")?,
+            redis: RedisServers::new(&targets.redis).context("--redis")?,
         })
     }
 
+    /// Looks on. `epoch` is when the run begins.
+    pub(crate) fn observe(self, epoch: Instant) -> Result<Observer> {
+        let (tell, notices) = channel();
+        Ok(Observer {
+            processes: Watch::start(self.processes, epoch, tell.clone())?,
+            pages: Watch::start(self.pages, epoch, tell.clone())?,
+            redis: Watch::start(self.redis, epoch, tell)?,
+            notices,
+        })
+    }
+}
+
+impl Observer {
     /// What there was to tell since this was asked last: servers that went away, or came back.
     pub(crate) fn notices(&self) -> Vec<String> {
         self.notices.try_iter().collect()
@@ -214,7 +225,7 @@ mod tests {
     fn a_process_that_goes_away_is_told_and_not_fatal() {
         let (mut one, mut other) = (idle(), idle());
         let targets = Targets { pids: vec![one.id(), other.id()], ..Targets::default() };
-        let observer = Observer::start(&targets, None, Instant::now()).unwrap();
+        let observer = Sights::first(&targets, None).unwrap().observe(Instant::now()).unwrap();
         one.kill().unwrap();
         one.wait().unwrap();
         let mut notices = observer.notices.iter();
@@ -234,7 +245,7 @@ mod tests {
         let server = RedisServer::start();
         let url = server.url().parse().unwrap();
         let targets = Targets { redis: vec![url], ..Targets::default() };
-        let observer = Observer::start(&targets, None, Instant::now()).unwrap();
+        let observer = Sights::first(&targets, None).unwrap().observe(Instant::now()).unwrap();
         (0..10).for_each(|_| drop(server.cli(&["PING"])));
         let servers = observer.finish(&[]);
         assert_eq!(servers[0].kind, "redis");
@@ -256,7 +267,7 @@ mod tests {
             (Targets { redis: url("rediss://127.0.0.1"), ..Targets::default() }, "redis://"),
         ];
         for (targets, named) in table {
-            let refusal = Observer::start(&targets, None, Instant::now()).err().unwrap();
+            let refusal = Sights::first(&targets, None).err().unwrap();
             assert!(format!("{refusal:#}").contains(named), "{refusal:#}");
         }
     }

@@ -3,6 +3,8 @@
 
 #[path = "run/gateway.rs"]
 mod gateway;
+#[path = "run/late.rs"]
+mod late;
 #[path = "run/liar.rs"]
 mod liar;
 #[path = "run/lies.rs"]
