@@ -1,7 +1,7 @@
 //! How a command ends that makes a report: that is printed, written to the files that were asked for, and makes the exit code.
 
 use std::fmt;
-use std::fs::{File, OpenOptions};
+use std::fs::{self, File, OpenOptions};
 use std::future::Future;
 use std::io::Write;
 use std::path::{Path, PathBuf};
@@ -57,7 +57,7 @@ pub(crate) fn tell(report: &impl Reported, files: Files) -> Result<ExitCode> {
 }
 
 /// Where a report is written. The files are opened before anything is begun: what was measured would
-/// be lost with one that cannot be written.
+/// be lost with one that cannot be written. One that was not there is made once there is a report.
 #[derive(Debug)]
 pub(crate) struct Files {
     json: Option<Output>,
@@ -89,24 +89,46 @@ impl Files {
 #[derive(Debug)]
 struct Output {
     path: PathBuf,
-    file: File,
+    /// None where there was none before.
+    file: Option<File>,
 }
 
 impl Output {
     fn open(path: &Path) -> Result<Self> {
+        let was_there = path.symlink_metadata().is_ok();
         let file = OpenOptions::new().create(true).write(true).truncate(false).open(path);
         let file = file.with_context(|| format!("writing {}", path.display()))?;
-        Ok(Self { path: path.to_owned(), file })
+        let is_kept = was_there || fs::remove_file(path).is_err();
+        Ok(Self { path: path.to_owned(), file: is_kept.then_some(file) })
     }
 
-    fn write(mut self, content: Result<Vec<u8>>) -> Result<()> {
+    fn write(self, content: Result<Vec<u8>>) -> Result<()> {
         let written = content.and_then(|content| {
+            let Some(mut file) = self.file else { return Ok(fs::write(&self.path, content)?) };
             // Only of a file there can be anything left from before.
-            if self.file.metadata()?.is_file() {
-                self.file.set_len(0)?;
+            if file.metadata()?.is_file() {
+                file.set_len(0)?;
             }
-            Ok(self.file.write_all(&content)?)
+            Ok(file.write_all(&content)?)
         });
         written.with_context(|| format!("writing {}", self.path.display()))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_file_is_there_only_once_there_is_a_report() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("report.json");
+        let output = Output::open(&path).unwrap();
+        assert!(!path.exists());
+        output.write(Ok(b"a report".to_vec())).unwrap();
+        let output = Output::open(&path).unwrap();
+        assert_eq!(fs::read(&path).unwrap(), b"a report");
+        output.write(Ok(b"another".to_vec())).unwrap();
+        assert_eq!(fs::read(&path).unwrap(), b"another");
     }
 }

@@ -318,12 +318,16 @@ fn hanging_up() -> SocketAddr {
 fn a_port_where_nobody_listens_is_told_at_once() {
     let address = gateway::free_address();
     let before = Instant::now();
-    let output = loadtest_of(&format!("ws://{address}/ws"), &["--duration=10m"]).output();
+    let folder = tempfile::tempdir().expect("a folder");
+    let file = folder.path().join("report.json");
+    let args = ["--duration=10m", &format!("--json={}", file.display())];
+    let output = loadtest_of(&format!("ws://{address}/ws"), &args).output();
     let output = output.expect("it runs");
     let said = said(&output);
     assert_eq!(output.status.code(), Some(2), "{said}");
     assert!(said.contains(&format!("nobody answers at {address}")), "{said}");
     assert_eq!(said.trim().lines().count(), 1, "{said}");
+    assert!(!file.exists(), "nothing is left of a run that did not begin");
     assert!(before.elapsed() < Duration::from_secs(10), "{:?}", before.elapsed());
 }
 
