@@ -4,6 +4,7 @@
 //! It opens no connection to a gateway itself, but to see whether there is one.
 
 mod crew;
+mod hellos;
 mod merge;
 mod progress;
 mod shares;
@@ -19,13 +20,12 @@ use tokio::time::{Instant, MissedTickBehavior, interval, sleep_until, timeout};
 use crate::coordinator::crew::{Crew, Event};
 use crate::coordinator::merge::{About, Merge};
 use crate::coordinator::progress::Progress;
-use crate::measures::micros;
 use crate::observe::{Observer, Sights};
 use crate::plan::Plan;
 use crate::report::{Ending, PhaseSpan, Report};
 use crate::stop::stop_requested;
 use crate::tls::{self, Tls};
-use crate::wire::{News, Order};
+use crate::wire::News;
 
 /// Enough for every worker to hear of it before.
 const UNTIL_BEGIN: Duration = Duration::from_millis(300);
@@ -89,7 +89,7 @@ async fn coordinate(plan: &Plan, on_begin: impl FnOnce(std::time::Instant)) -> R
     let began = Instant::now() + UNTIL_BEGIN;
     let observer = sights.observe(began.into_std())?;
     on_begin(began.into_std());
-    crew.tell_all(&Order::Begin { epoch_unix_us: micros(epoch_unix) }).await;
+    crew.begin(began, epoch_unix).await;
     let mut run = Run {
         plan,
         began,
@@ -178,7 +178,7 @@ impl Run<'_> {
 
     /// Lets the workers compare, and hears the rest.
     async fn stop(&mut self, crew: &mut Crew) {
-        crew.tell_all(&Order::Stop).await;
+        crew.stop().await;
         let limit = Instant::now() + DONE_LIMIT;
         while !crew.is_done() {
             select! {

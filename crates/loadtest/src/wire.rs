@@ -11,7 +11,7 @@ use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 use tokio::io::{AsyncRead, AsyncReadExt};
 
-use crate::measures::Growth;
+use crate::measures::{Count, Growth, Timing};
 use crate::process::Usage;
 use crate::scenario::Scenario;
 
@@ -21,15 +21,41 @@ const MESSAGE_LEN_MAX: usize = 64 << 20;
 /// Both ends are the same program.
 pub(crate) const VERSION: &str = env!("CARGO_PKG_VERSION");
 
+/// What this build counts and times, in the order by whose places it is told.
+pub(crate) fn measures() -> String {
+    let counts = Count::ALL.iter().map(|count| count.name());
+    let timings = Timing::ALL.iter().map(|timing| timing.name());
+    counts.chain(timings).collect::<Vec<_>>().join(",")
+}
+
 /// What a worker is told.
 #[derive(Debug, Deserialize, Serialize)]
 pub(crate) enum Order {
     /// Its share. It gets ready, and answers [`News::Ready`].
     Assign(Box<Assignment>),
-    /// The run begins, or began, at this moment in µs since the Unix epoch.
-    Begin { epoch_unix_us: u64 },
+    /// The run begins.
+    Begin(Begin),
     /// Do nothing more but compare the views with the truth, and answer [`News::Done`].
     Stop,
+}
+
+/// When the run begins, or began.
+#[derive(Clone, Copy, Debug, Deserialize, Serialize)]
+pub(crate) enum Begin {
+    /// At this moment in µs since the Unix epoch: workers that share a ledger count alike.
+    At { epoch_unix_us: u64 },
+    /// So many µs after this is heard, since clocks of other hosts may differ.
+    In { us: u64 },
+}
+
+impl Begin {
+    /// In µs since the Unix epoch, where it is heard.
+    pub(crate) fn epoch_unix_us(self, now_unix_us: u64) -> u64 {
+        match self {
+            Self::At { epoch_unix_us } => epoch_unix_us,
+            Self::In { us } => now_unix_us + us,
+        }
+    }
 }
 
 /// A worker's share of a run.
@@ -75,6 +101,9 @@ pub(crate) enum Origin {
 pub(crate) enum News {
     Hello {
         version: String,
+        /// Its [`measures`].
+        #[serde(default)]
+        measures: String,
         cores: u32,
         files: u64,
     },
@@ -159,12 +188,18 @@ mod tests {
     #[test]
     fn messages_follow_one_another() {
         let mut bytes = Vec::new();
-        send(&mut bytes, &Order::Begin { epoch_unix_us: 7 }).unwrap();
+        send(&mut bytes, &Order::Begin(Begin::In { us: 7 })).unwrap();
         send(&mut bytes, &Order::Stop).unwrap();
         let mut bytes = bytes.as_slice();
-        assert!(matches!(receive(&mut bytes).unwrap(), Order::Begin { epoch_unix_us: 7 }));
+        assert!(matches!(receive(&mut bytes).unwrap(), Order::Begin(Begin::In { us: 7 })));
         assert!(matches!(receive(&mut bytes).unwrap(), Order::Stop));
         assert!(receive::<Order>(&mut bytes).is_err());
+    }
+
+    #[test]
+    fn a_host_whose_clock_is_wrong_begins_with_the_others() {
+        assert_eq!(Begin::At { epoch_unix_us: 7 }.epoch_unix_us(1_000), 7);
+        assert_eq!(Begin::In { us: 7 }.epoch_unix_us(1_000), 1_007);
     }
 
     #[test]

@@ -35,7 +35,7 @@ use std::process::{ExitCode, exit};
 use std::sync::Arc;
 use std::sync::mpsc::{Receiver, Sender, channel};
 use std::thread;
-use std::time::{Duration, Instant};
+use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use anyhow::{Context, Result, bail};
 use mio::{Poll, Waker};
@@ -43,6 +43,7 @@ use mio::{Poll, Waker};
 use crate::args::WorkerArgs;
 use crate::ledger::{self, Ledger};
 use crate::limits::Limits;
+use crate::measures::micros;
 use crate::process::Usage;
 use crate::wire::{self, Assignment, LedgerPlace, News, Order, VERSION};
 use crate::worker::reactor::{ORDER, Prepared, Worker};
@@ -63,7 +64,8 @@ pub(crate) fn work(args: &WorkerArgs) -> Result<ExitCode> {
     stream.set_nodelay(true)?;
     let cores = thread::available_parallelism().map_or(1, |cores| cores.get() as u32);
     let files = limits.connections_max();
-    wire::send(&mut stream, &News::Hello { version: VERSION.to_owned(), cores, files })?;
+    let (version, measures) = (VERSION.to_owned(), wire::measures());
+    wire::send(&mut stream, &News::Hello { version, measures, cores, files })?;
     if let Err(error) = take_part(&mut stream, &limits) {
         let why = format!("{error:#}");
         wire::send(&mut stream, &News::Failed { why })?;
@@ -99,9 +101,11 @@ fn take_part(stream: &mut TcpStream, limits: &Limits) -> Result<()> {
     let world = World::new(*assignment, limits)?;
     let prepared = Prepared::new(&world);
     wire::send(stream, &News::Ready { usage })?;
-    let Order::Begin { epoch_unix_us } = wire::receive(stream).context("waiting to begin")? else {
+    let Order::Begin(begin) = wire::receive(stream).context("waiting to begin")? else {
         bail!("the coordinator gave another order than to begin");
     };
+    let now_unix = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+    let epoch_unix_us = begin.epoch_unix_us(micros(now_unix));
     let mut poll = Poll::new()?;
     let waker = Arc::new(Waker::new(poll.registry(), ORDER)?);
     let (sender, orders) = channel();

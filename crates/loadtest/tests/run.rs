@@ -264,6 +264,7 @@ fn a_worker_of_another_host_has_a_ledger_and_contacts_of_its_own() {
     let output = loadtest(&gateway, &[&users[..], &more].concat()).output().expect("it runs");
     let said = said(&output);
     assert!(output.status.success(), "{said}");
+    assert!(said.contains(&format!("--coordinator HOST:{port}")), "{said}");
     let report = report(&file);
     assert_eq!((&report["workers"], &report["counts"]["views"]), (&2.into(), &200.into()));
     assert_eq!(report["counts"]["views_online"], 200, "{said}");

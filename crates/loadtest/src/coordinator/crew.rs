@@ -5,19 +5,21 @@ use std::net::{Ipv4Addr, SocketAddr};
 use std::process::Stdio;
 use std::time::Duration;
 
-use anyhow::{Context, Result, bail, ensure};
+use anyhow::{Context, Result, bail};
 use tokio::io::AsyncWriteExt;
 use tokio::net::tcp::{OwnedReadHalf, OwnedWriteHalf};
-use tokio::net::{TcpListener, TcpStream};
+use tokio::net::TcpListener;
 use tokio::process::{Child, Command};
 use tokio::sync::mpsc;
-use tokio::time::timeout;
+use tokio::time::{Instant, timeout};
 
+use crate::coordinator::hellos::hellos;
 use crate::coordinator::shares::Shares;
 use crate::ledger;
+use crate::measures::micros;
 use crate::plan::Plan;
 use crate::process::Usage;
-use crate::wire::{self, News, Order, VERSION};
+use crate::wire::{self, Begin, News, Order};
 
 /// How long a worker of this host may take to be there.
 const START_LIMIT: Duration = Duration::from_secs(30);
@@ -43,6 +45,7 @@ pub(super) struct Crew {
 
 struct Member {
     orders: OwnedWriteHalf,
+    is_here: bool,
     usage_before: Usage,
     state: State,
 }
@@ -52,14 +55,6 @@ enum State {
     Working,
     Done,
     Lost,
-}
-
-/// A worker that said hello.
-pub(super) struct Candidate {
-    stream: TcpStream,
-    /// Whether it is on this host.
-    pub(super) is_here: bool,
-    pub(super) connections_max: u64,
 }
 
 impl Crew {
@@ -72,8 +67,13 @@ impl Crew {
         let address = listener.local_addr()?;
         let processes = (0..plan.workers).map(|_| spawn(address)).collect::<Result<_>>()?;
         if plan.remote_workers > 0 {
+            let here = if address.ip().is_unspecified() {
+                format!("HOST:{}", address.port())
+            } else {
+                address.to_string()
+            };
             eprintln!(
-                "Waiting for {} workers: presence-loadtest worker --coordinator {address}",
+                "Waiting for {} workers: presence-loadtest worker --coordinator {here}",
                 plan.remote_workers
             );
         }
@@ -84,18 +84,19 @@ impl Crew {
         };
         candidates.sort_by_key(|candidate| !candidate.is_here);
         let shares = Shares::new(plan, candidates.iter().filter(|one| one.is_here).count());
-        // All open it before they are ready: nothing is left behind however this process ends.
+        // Its name goes when this returns, and all have opened it by then. Only a coordinator that is
+        // killed before leaves it behind.
         let ledger = ledger::create(shares.here().end).context("making the ledger")?;
         let mut streams = Vec::new();
         for (worker, mut candidate) in (0..).zip(candidates) {
             let assignment = shares.assignment(plan, worker, &candidate, &ledger)?;
             let order = wire::encode(&Order::Assign(Box::new(assignment)))?;
             candidate.stream.write_all(&order).await?;
-            streams.push(candidate.stream);
+            streams.push((candidate.stream, candidate.is_here));
         }
         let (sender, events) = mpsc::channel(NEWS_MAX);
         let mut members = Vec::new();
-        for (worker, mut stream) in streams.into_iter().enumerate() {
+        for (worker, (mut stream, is_here)) in streams.into_iter().enumerate() {
             let usage_before = match wire::next(&mut stream).await {
                 Ok(News::Ready { usage }) => usage,
                 Ok(News::Failed { why }) => bail!("worker {}: {why}", worker + 1),
@@ -103,7 +104,8 @@ impl Crew {
             };
             let (reader, orders) = stream.into_split();
             tokio::spawn(hear(worker, reader, sender.clone()));
-            members.push(Member { orders, usage_before, state: State::Working });
+            let state = State::Working;
+            members.push(Member { orders, is_here, usage_before, state });
         }
         Ok(Self { _processes: processes, members, events })
     }
@@ -116,12 +118,22 @@ impl Crew {
         self.members.iter().map(|member| member.usage_before).collect()
     }
 
-    /// Tells all that are there.
-    pub(super) async fn tell_all(&mut self, order: &Order) {
-        let bytes = wire::encode(order).expect("an order is plain data");
+    /// Tells all when the run begins, or began.
+    pub(super) async fn begin(&mut self, began: Instant, epoch_unix: Duration) {
         for member in &mut self.members {
-            // Whoever does not hear it is noticed as lost.
-            let _ = member.orders.write_all(&bytes).await;
+            let begin = if member.is_here {
+                Begin::At { epoch_unix_us: micros(epoch_unix) }
+            } else {
+                Begin::In { us: micros(began.saturating_duration_since(Instant::now())) }
+            };
+            member.tell(&Order::Begin(begin)).await;
+        }
+    }
+
+    /// Tells all to compare their views and say so.
+    pub(super) async fn stop(&mut self) {
+        for member in &mut self.members {
+            member.tell(&Order::Stop).await;
         }
     }
 
@@ -141,6 +153,14 @@ impl Crew {
     /// Whether nothing more is to be heard of anybody.
     pub(super) fn is_done(&self) -> bool {
         self.members.iter().all(|member| member.state != State::Working)
+    }
+}
+
+impl Member {
+    async fn tell(&mut self, order: &Order) {
+        let bytes = wire::encode(order).expect("an order is plain data");
+        // Whoever does not hear it is noticed as lost.
+        let _ = self.orders.write_all(&bytes).await;
     }
 }
 
@@ -167,20 +187,49 @@ async fn hear(worker: usize, mut reader: OwnedReadHalf, sender: mpsc::Sender<Eve
     let _ = sender.send(Event::Lost(worker)).await;
 }
 
-async fn hellos(listener: &TcpListener, count: usize) -> Result<Vec<Candidate>> {
-    let mut candidates = Vec::new();
-    while candidates.len() < count {
-        let (mut stream, from) = listener.accept().await.context("waiting for workers")?;
-        stream.set_nodelay(true)?;
-        let News::Hello { version, files, .. } = wire::next(&mut stream).await? else {
-            bail!("{from} is no worker");
-        };
-        ensure!(
-            version == VERSION,
-            "the worker at {from} is of version {version}, and this is {VERSION}: use the same"
-        );
-        let is_here = from.ip() == stream.local_addr()?.ip();
-        candidates.push(Candidate { stream, is_here, connections_max: files });
+#[cfg(test)]
+mod tests {
+    use tokio::net::TcpStream;
+
+    use super::*;
+
+    async fn connected() -> (TcpStream, TcpStream) {
+        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let address = listener.local_addr().unwrap();
+        let (near, far) = tokio::join!(TcpStream::connect(address), listener.accept());
+        (near.unwrap(), far.unwrap().0)
     }
-    Ok(candidates)
+
+    /// A worker of this host, one of another, and what each reads and writes.
+    async fn crew() -> (Crew, [TcpStream; 2]) {
+        let (sender, events) = mpsc::channel(NEWS_MAX);
+        let mut members = Vec::new();
+        let mut far_ends = Vec::new();
+        for (worker, is_here) in [true, false].into_iter().enumerate() {
+            let (near, far) = connected().await;
+            let (reader, orders) = near.into_split();
+            tokio::spawn(hear(worker, reader, sender.clone()));
+            let usage_before = Usage::default();
+            let state = State::Working;
+            members.push(Member { orders, is_here, usage_before, state });
+            far_ends.push(far);
+        }
+        let crew = Crew { _processes: Vec::new(), members, events };
+        (crew, far_ends.try_into().unwrap())
+    }
+
+    #[tokio::test]
+    async fn only_workers_of_this_host_go_by_its_clock() {
+        let (mut crew, [mut here, mut elsewhere]) = crew().await;
+        let until_begin = Duration::from_secs(5);
+        crew.begin(Instant::now() + until_begin, Duration::from_secs(70)).await;
+        let order = wire::next(&mut here).await.unwrap();
+        assert!(
+            matches!(order, Order::Begin(Begin::At { epoch_unix_us: 70_000_000 })),
+            "{order:?}"
+        );
+        let order = wire::next(&mut elsewhere).await.unwrap();
+        let Order::Begin(Begin::In { us }) = order else { panic!("{order:?}") };
+        assert!((1..=micros(until_begin)).contains(&us), "{us}");
+    }
 }

@@ -6,7 +6,7 @@ use std::ops::Range;
 use anyhow::{Result, ensure};
 use tempfile::NamedTempFile;
 
-use crate::coordinator::crew::Candidate;
+use crate::coordinator::hellos::Candidate;
 use crate::measures::micros;
 use crate::plan::Plan;
 use crate::scenario::Model;

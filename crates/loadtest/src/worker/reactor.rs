@@ -170,7 +170,7 @@ impl Worker {
                 tell(self.second(at_s)?)?;
             }
             match orders.try_recv() {
-                Err(TryRecvError::Empty) | Ok(Order::Assign(_) | Order::Begin { .. }) => {}
+                Err(TryRecvError::Empty) | Ok(Order::Assign(_) | Order::Begin(_)) => {}
                 Ok(Order::Stop) | Err(TryRecvError::Disconnected) => break,
             }
         }
