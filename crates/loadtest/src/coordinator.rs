@@ -34,7 +34,7 @@ const UNTIL_BEGIN: Duration = Duration::from_millis(300);
 /// change may take to be judged as lost.
 const SETTLE: Duration = Duration::from_secs(3);
 
-/// How long workers may take to compare their views and say so.
+/// How long workers may take to compare their views, from when one of them last told anything.
 const DONE_LIMIT: Duration = Duration::from_mins(1);
 
 /// The exit code of a program that Ctrl-C ended.
@@ -103,14 +103,18 @@ async fn coordinate(plan: &Plan, on_begin: impl FnOnce(std::time::Instant)) -> R
         stopped = &mut interrupted => stopped.map(|()| Ending::Interrupted)?,
     };
     let seconds = run.began.elapsed();
+    // Of two signals the second ends the program; one that is the first ends only the waiting.
     let impatient = async {
-        let _ = stop_requested().await;
-        exit(INTERRUPTED.into())
+        if ending == Ending::Interrupted {
+            let _ = stop_requested().await;
+            exit(INTERRUPTED.into())
+        }
+        let _ = interrupted.await;
     };
-    select! {
-        () = run.stop(&mut crew) => {}
-        () = impatient => {}
-    }
+    let ending = select! {
+        lost = run.stop(&mut crew) => lost.unwrap_or(ending),
+        () = impatient => if ending == Ending::Complete { Ending::Interrupted } else { ending },
+    };
     run.progress.finish();
     let mut report = run.report(ending, seconds, epoch_unix, crew.len());
     report.servers = observer.finish(&report.timeline);
@@ -142,6 +146,11 @@ impl Run<'_> {
                     }
                 }
                 _ = ticks.tick() => {
+                    let quiet = crew.lose_quiet();
+                    quiet.iter().for_each(|worker| self.lose(*worker, "tells nothing any more"));
+                    if !quiet.is_empty() {
+                        return Ending::WorkerLost;
+                    }
                     self.progress.show(&self.merge);
                     self.observer.notices().iter().for_each(|notice| self.progress.say(notice));
                 }
@@ -163,31 +172,41 @@ impl Run<'_> {
                 self.merge.is_nobody_left().then_some(Ending::NobodyLeft)
             }
             Event::News(worker, News::Failed { why }) => {
-                self.progress.say(&format!("worker {}: {why}", worker + 1));
-                self.merge.lose(worker);
+                self.lose(worker, &format!("fails: {why}"));
                 Some(Ending::WorkerLost)
             }
             Event::Lost(worker) => {
-                self.progress.say(&format!("worker {} is gone", worker + 1));
-                self.merge.lose(worker);
+                self.lose(worker, "is gone");
                 Some(Ending::WorkerLost)
             }
             Event::News(..) => None,
         }
     }
 
-    /// Lets the workers compare, and hears the rest.
-    async fn stop(&mut self, crew: &mut Crew) {
+    fn lose(&mut self, worker: usize, why: &str) {
+        self.progress.say(&format!("worker {} {why}", worker + 1));
+        self.merge.lose(worker);
+    }
+
+    /// Lets the workers compare, and hears the rest. Answers whether one was lost meanwhile.
+    async fn stop(&mut self, crew: &mut Crew) -> Option<Ending> {
         crew.stop().await;
-        let limit = Instant::now() + DONE_LIMIT;
+        let mut lost = None;
         while !crew.is_done() {
-            select! {
-                event = crew.next() => {
-                    self.take(event);
+            match timeout(DONE_LIMIT, crew.next()).await {
+                Ok(event) => {
+                    let ending = self.take(event).filter(|ending| *ending == Ending::WorkerLost);
+                    lost = lost.or(ending);
                 }
-                () = sleep_until(limit) => break,
+                Err(_) => {
+                    for worker in crew.lose_working() {
+                        self.lose(worker, "does not compare its views");
+                    }
+                    lost = Some(Ending::WorkerLost);
+                }
             }
         }
+        lost
     }
 
     fn report(

@@ -114,7 +114,7 @@ pub(crate) enum Ending {
     Interrupted,
     /// Every connection had failed or ended.
     NobodyLeft,
-    /// A worker process died; what it had told until then is included.
+    /// A worker process died or hung; what it had told until then is included.
     WorkerLost,
 }
 

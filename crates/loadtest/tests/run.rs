@@ -3,6 +3,8 @@
 
 #[path = "run/gateway.rs"]
 mod gateway;
+#[path = "run/hung.rs"]
+mod hung;
 #[path = "run/late.rs"]
 mod late;
 #[path = "run/liar.rs"]

@@ -7,13 +7,14 @@ use std::time::Duration;
 
 use anyhow::{Context, Result, bail};
 use tokio::io::AsyncWriteExt;
-use tokio::net::tcp::{OwnedReadHalf, OwnedWriteHalf};
 use tokio::net::TcpListener;
+use tokio::net::tcp::{OwnedReadHalf, OwnedWriteHalf};
 use tokio::process::{Child, Command};
 use tokio::sync::mpsc;
 use tokio::time::{Instant, timeout};
 
 use crate::coordinator::hellos::hellos;
+use crate::coordinator::merge::SECONDS_BEHIND_MAX;
 use crate::coordinator::shares::Shares;
 use crate::ledger;
 use crate::measures::micros;
@@ -26,6 +27,9 @@ const START_LIMIT: Duration = Duration::from_secs(30);
 
 /// What is told and not yet taken in; then workers wait.
 const NEWS_MAX: usize = 1_024;
+
+/// A worker tells something each second. One that does not for so long hangs, or its host is gone.
+const QUIET_SECS_MAX: u32 = 1 + SECONDS_BEHIND_MAX;
 
 /// What a worker did.
 #[derive(Debug)]
@@ -48,6 +52,8 @@ struct Member {
     is_here: bool,
     usage_before: Usage,
     state: State,
+    /// Seconds since it told anything.
+    quiet_secs: u32,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -105,7 +111,7 @@ impl Crew {
             let (reader, orders) = stream.into_split();
             tokio::spawn(hear(worker, reader, sender.clone()));
             let state = State::Working;
-            members.push(Member { orders, is_here, usage_before, state });
+            members.push(Member { orders, is_here, usage_before, state, quiet_secs: 0 });
         }
         Ok(Self { _processes: processes, members, events })
     }
@@ -139,15 +145,44 @@ impl Crew {
 
     /// What a worker did, one after the other.
     pub(super) async fn next(&mut self) -> Event {
-        let Some(event) = self.events.recv().await else { return std::future::pending().await };
-        match &event {
-            Event::News(worker, News::Done) => self.members[*worker].state = State::Done,
-            Event::News(worker, News::Failed { .. }) | Event::Lost(worker) => {
-                self.members[*worker].state = State::Lost;
+        loop {
+            let Some(event) = self.events.recv().await else { return std::future::pending().await };
+            let (Event::News(worker, _) | Event::Lost(worker)) = event;
+            let member = &mut self.members[worker];
+            if member.state == State::Lost {
+                continue;
             }
-            Event::News(..) => {}
+            member.quiet_secs = 0;
+            match &event {
+                Event::News(_, News::Done) => member.state = State::Done,
+                Event::News(_, News::Failed { .. }) | Event::Lost(_) => member.state = State::Lost,
+                Event::News(..) => {}
+            }
+            return event;
         }
-        event
+    }
+
+    /// To be called each second of a run: those that told nothing for too long are lost. Seconds in
+    /// which the coordinator itself was stopped are not counted.
+    pub(super) fn lose_quiet(&mut self) -> Vec<usize> {
+        self.members.iter_mut().for_each(|member| member.quiet_secs += 1);
+        self.lose(|member| member.quiet_secs > QUIET_SECS_MAX)
+    }
+
+    /// All that did not say that they are done are lost.
+    pub(super) fn lose_working(&mut self) -> Vec<usize> {
+        self.lose(|_| true)
+    }
+
+    fn lose(&mut self, is_lost: impl Fn(&Member) -> bool) -> Vec<usize> {
+        let mut lost = Vec::new();
+        for (worker, member) in self.members.iter_mut().enumerate() {
+            if member.state == State::Working && is_lost(member) {
+                member.state = State::Lost;
+                lost.push(worker);
+            }
+        }
+        lost
     }
 
     /// Whether nothing more is to be heard of anybody.
@@ -211,11 +246,42 @@ mod tests {
             tokio::spawn(hear(worker, reader, sender.clone()));
             let usage_before = Usage::default();
             let state = State::Working;
-            members.push(Member { orders, is_here, usage_before, state });
+            members.push(Member { orders, is_here, usage_before, state, quiet_secs: 0 });
             far_ends.push(far);
         }
         let crew = Crew { _processes: Vec::new(), members, events };
         (crew, far_ends.try_into().unwrap())
+    }
+
+    async fn say(stream: &mut TcpStream, news: &News) {
+        stream.write_all(&wire::encode(news).unwrap()).await.unwrap();
+    }
+
+    #[tokio::test]
+    async fn a_worker_that_tells_nothing_any_more_is_lost_and_not_heard_again() {
+        let (mut crew, [mut one, mut other]) = crew().await;
+        for _ in 0..QUIET_SECS_MAX {
+            assert!(crew.lose_quiet().is_empty());
+            say(&mut one, &News::Ready { usage: Usage::default() }).await;
+            assert!(matches!(crew.next().await, Event::News(0, _)));
+        }
+        assert_eq!(crew.lose_quiet(), [1]);
+        say(&mut other, &News::Done).await;
+        tokio::task::yield_now().await;
+        say(&mut one, &News::Done).await;
+        assert!(matches!(crew.next().await, Event::News(0, News::Done)));
+        assert!(crew.is_done());
+        assert!(crew.lose_working().is_empty());
+    }
+
+    #[tokio::test]
+    async fn who_does_not_say_that_it_is_done_is_lost() {
+        let (mut crew, [mut one, _other]) = crew().await;
+        say(&mut one, &News::Done).await;
+        crew.next().await;
+        assert!(!crew.is_done());
+        assert_eq!(crew.lose_working(), [1]);
+        assert!(crew.is_done());
     }
 
     #[tokio::test]

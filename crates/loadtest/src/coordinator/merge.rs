@@ -12,7 +12,7 @@ use crate::report::{
 use crate::wire::SecondOfWorker;
 
 /// A second that a worker has not told of by then is told without it.
-const SECONDS_BEHIND_MAX: u32 = 10;
+pub(super) const SECONDS_BEHIND_MAX: u32 = 10;
 
 /// Everything that was heard so far.
 pub(super) struct Merge {
@@ -50,6 +50,8 @@ struct Member {
     alive: Option<u64>,
     open: u64,
     connecting: u64,
+    /// The last second that it told of.
+    last_s: u32,
     is_lost: bool,
 }
 
@@ -68,6 +70,7 @@ impl Merge {
             alive: None,
             open: 0,
             connecting: 0,
+            last_s: 0,
             is_lost: false,
         };
         Self {
@@ -88,6 +91,7 @@ impl Merge {
         let member = &mut self.workers[worker];
         member.last = second.usage;
         member.alive = Some(second.alive);
+        member.last_s = second.at_s;
         (member.open, member.connecting) = (second.open, second.connecting);
         if second.ttl_ms > 0 {
             self.times_ms = (second.ttl_ms, second.grace_ms);
@@ -194,6 +198,10 @@ impl Merge {
             for views in views.chain((!found).then_some(Count::LostChanges)) {
                 counts.remove(views.name());
             }
+            // Since it told nothing any more, its users may well have been offline.
+            for count in [Count::FalseOffline, Count::FlapsShown] {
+                counts.insert(count.name().to_owned(), self.known(count));
+            }
         }
         let distribution = |timing: &Timing| Distribution::of(*timing, self.whole.timing(*timing));
         Report {
@@ -214,6 +222,14 @@ impl Merge {
             timeline: self.timeline,
             servers: Vec::new(),
         }
+    }
+
+    /// How often something was counted while every worker told of itself.
+    fn known(&self, count: Count) -> u64 {
+        let lost = self.workers.iter().filter(|worker| worker.is_lost);
+        let known_s = lost.map(|worker| worker.last_s).min().unwrap_or(u32::MAX);
+        let known = self.timeline.iter().filter(|second| second.at_s <= known_s);
+        known.filter_map(|second| second.grew.get(count.name())).sum()
     }
 
     fn footprint(&self) -> Footprint {
@@ -322,6 +338,23 @@ mod tests {
         let tester = report.tester;
         assert_eq!((tester.rss_peak, tester.rss_after), (10_000, 9_000));
         assert_eq!(tester.bytes_per_connection, Some(1_600));
+    }
+
+    #[test]
+    fn offlines_of_a_worker_that_hangs_are_no_fault_of_the_gateway() {
+        let mut merge = Merge::new(vec![usage(0), usage(0)]);
+        let shown_offline = |at_s, times| {
+            let mut measures = Measures::default();
+            measures.add(Count::FalseOffline, times);
+            SecondOfWorker { growth: measures.take(), ..second(at_s, 0, 0) }
+        };
+        merge.take(1, &second(1, 2, 0));
+        merge.take(0, &shown_offline(1, 3));
+        for at_s in 2..=12 {
+            merge.take(0, &shown_offline(at_s, 1));
+        }
+        merge.lose(1);
+        assert_eq!(merge.into_report(about(Ending::WorkerLost)).count("false_offline"), 3);
     }
 
     #[test]

@@ -67,7 +67,7 @@ impl Report {
                 Some("the run was stopped before every connection came up".to_owned())
             }
             Ending::NobodyLeft => Some("in the end no connection was left".to_owned()),
-            Ending::WorkerLost => Some("a process of the tester died".to_owned()),
+            Ending::WorkerLost => Some("a process of the tester was lost".to_owned()),
         };
         let nobody =
             (self.count(names::CONNECTED) == 0).then(|| "nobody ever connected".to_owned());

@@ -33,7 +33,7 @@ fn ending(ending: Ending) -> &'static str {
         Ending::Complete => "complete",
         Ending::Interrupted => "stopped early",
         Ending::NobodyLeft => "ended early: no connection was left",
-        Ending::WorkerLost => "ended early: a process of the tester died",
+        Ending::WorkerLost => "ended early: a process of the tester was lost",
     }
 }
 
