@@ -147,7 +147,9 @@ impl Run<'_> {
                 }
                 _ = ticks.tick() => {
                     let quiet = crew.lose_quiet();
-                    quiet.iter().for_each(|worker| self.lose(*worker, "tells nothing any more"));
+                    for worker in &quiet {
+                        self.lose(*worker, "tells nothing any more");
+                    }
                     if !quiet.is_empty() {
                         return Ending::WorkerLost;
                     }
@@ -193,18 +195,15 @@ impl Run<'_> {
         crew.stop().await;
         let mut lost = None;
         while !crew.is_done() {
-            match timeout(DONE_LIMIT, crew.next()).await {
-                Ok(event) => {
-                    let ending = self.take(event).filter(|ending| *ending == Ending::WorkerLost);
-                    lost = lost.or(ending);
-                }
-                Err(_) => {
-                    for worker in crew.lose_working() {
-                        self.lose(worker, "does not compare its views");
-                    }
-                    lost = Some(Ending::WorkerLost);
-                }
+            if let Ok(event) = timeout(DONE_LIMIT, crew.next()).await {
+                let ending = self.take(event).filter(|ending| *ending == Ending::WorkerLost);
+                lost = lost.or(ending);
+                continue;
             }
+            for worker in crew.lose_working() {
+                self.lose(worker, "does not compare its views");
+            }
+            lost = Some(Ending::WorkerLost);
         }
         lost
     }

@@ -127,12 +127,12 @@ impl Crew {
     /// Tells all when the run begins, or began.
     pub(super) async fn begin(&mut self, began: Instant, epoch_unix: Duration) {
         for member in &mut self.members {
-            let begin = if member.is_here {
+            let order = if member.is_here {
                 Begin::At { epoch_unix_us: micros(epoch_unix) }
             } else {
                 Begin::In { us: micros(began.saturating_duration_since(Instant::now())) }
             };
-            member.tell(&Order::Begin(begin)).await;
+            member.tell(&Order::Begin(order)).await;
         }
     }
 

@@ -32,7 +32,7 @@ struct Page {
 
 /// The pages of all.
 pub(super) struct Pages {
-    pages: Vec<Page>,
+    all: Vec<Page>,
     /// What they take of their machines together.
     pub(super) series: Series,
     tls: Option<Tls>,
@@ -51,22 +51,22 @@ impl Pages {
         };
         let pages = urls.iter().map(page).collect::<Result<Vec<_>>>()?;
         let series = Series::from(pages.iter().map(|page| page.rss).sum());
-        Ok(Self { pages, series, tls })
+        Ok(Self { all: pages, series, tls })
     }
 
     /// Whether all tell what they take of their machines.
     pub(super) fn tell_use(&self) -> bool {
-        !self.pages.is_empty() && self.pages.iter().all(|page| page.rss > 0)
+        !self.all.is_empty() && self.all.iter().all(|page| page.rss > 0)
     }
 
     pub(super) fn count(&self) -> usize {
-        self.pages.len()
+        self.all.len()
     }
 
     /// How much each counter grew in all gateways together; those that did not are left out.
     pub(super) fn figures(&self) -> BTreeMap<String, f64> {
         let mut figures = BTreeMap::new();
-        for (name, counter) in self.pages.iter().flat_map(|page| &page.counters) {
+        for (name, counter) in self.all.iter().flat_map(|page| &page.counters) {
             if counter.grown() > 0.0 {
                 *figures.entry(name.clone()).or_default() += counter.grown();
             }
@@ -82,7 +82,7 @@ impl Source for Pages {
     fn look(&mut self, at_s: f64) -> Vec<String> {
         let mut notices = Vec::new();
         let begun = Instant::now();
-        for page in &mut self.pages {
+        for page in &mut self.all {
             // Gateways that hang do not hold up the report; of the rest, what was read last counts.
             if begun.elapsed() > Self::EVERY {
                 break;
@@ -96,9 +96,9 @@ impl Source for Pages {
             }
             page.rss = rss(&text).unwrap_or(page.rss);
         }
-        let cpu_secs = self.pages.iter().filter_map(|page| page.counters.get(CPU_SECS));
+        let cpu_secs = self.all.iter().filter_map(|page| page.counters.get(CPU_SECS));
         let cpu_secs = cpu_secs.map(|cpu_secs| cpu_secs.grown()).sum();
-        self.series.note(at_s, self.pages.iter().map(|page| page.rss).sum(), cpu_secs);
+        self.series.note(at_s, self.all.iter().map(|page| page.rss).sum(), cpu_secs);
         notices
     }
 }

@@ -19,7 +19,7 @@ struct Process {
 
 /// All of them.
 pub(super) struct Processes {
-    processes: Vec<Process>,
+    all: Vec<Process>,
     restarts: Restarts,
     pub(super) series: Series,
 }
@@ -35,15 +35,15 @@ impl Processes {
             let cpu_secs = Growing::from(usage.cpu_secs);
             processes.push(Process { pid, cpu_secs, answers: Answers::default() });
         }
-        Ok(Self { processes, restarts: restarts.clone(), series: Series::from(rss) })
+        Ok(Self { all: processes, restarts: restarts.clone(), series: Series::from(rss) })
     }
 
     pub(super) fn count(&self) -> usize {
-        self.processes.len()
+        self.all.len()
     }
 
     pub(super) fn figures(&self) -> BTreeMap<String, f64> {
-        let gone = self.processes.iter().filter(|process| process.answers.missing).count();
+        let gone = self.all.iter().filter(|process| process.answers.missing).count();
         let gone = (gone > 0).then(|| ("processes that went away".to_owned(), gone as f64));
         gone.into_iter().collect()
     }
@@ -65,13 +65,13 @@ impl Source for Processes {
     fn look(&mut self, at_s: f64) -> Vec<String> {
         let mut notices = Vec::new();
         for (before, after) in self.restarts.lock().drain(..) {
-            self.processes
+            self.all
                 .iter_mut()
                 .filter(|process| process.pid == before)
                 .for_each(|process| process.pid = after);
         }
         let (mut rss, mut cpu_secs) = (0, 0.0);
-        for process in &mut self.processes {
+        for process in &mut self.all {
             let whose = format!("the gateway with process id {}", process.pid);
             let usage = Usage::of(process.pid);
             if let Some(usage) = process.answers.note(&whose, usage, &mut notices) {
@@ -80,7 +80,7 @@ impl Source for Processes {
             }
             cpu_secs += process.cpu_secs.grown();
         }
-        if !self.processes.is_empty() {
+        if !self.all.is_empty() {
             self.series.note(at_s, rss, cpu_secs);
         }
         notices

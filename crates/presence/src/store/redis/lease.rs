@@ -36,8 +36,9 @@ const DOUBT_TIME: Duration = Duration::from_millis(2500);
 /// For so long a gateway that has just come forgives for a store that was away before it came.
 const NEWCOMER_TIME: Duration = Duration::from_secs(6);
 
-/// A gateway that has found out has asserted its users within so long.
+/// A gateway that has found out has asserted its users within so long, and goes on if it renewed its lease for so long.
 const ASSERT_TIME: Duration = Duration::from_millis(1500);
+const GOES_ON_TIME: Duration = Duration::from_secs(1);
 
 /// How much longer than planned it may take from one renewal to the next: a dead gateway may have lived for so long
 /// after its last.
@@ -50,6 +51,7 @@ pub(super) struct Leases {
     gateway: String,
     good_for: Duration,
     late_after: Duration,
+    renewal: Duration,
     ttl: Duration,
     /// How long after its last renewal the users of a dead gateway are offline.
     due_after: Duration,
@@ -62,12 +64,39 @@ struct State {
     known: Known,
     /// The others' leases, by gateway.
     leases: HashMap<String, Renewed>,
-    /// Gateways that had a lease before the store lost everything, and have none since; until when their users may live.
-    missing: HashMap<String, Instant>,
+    /// Gateways that had a lease before the store lost everything.
+    missing: HashMap<String, Missing>,
     /// When (ms, by the store's clock) this gateway came.
     came_ms: Option<u64>,
     /// When (ms, by the store's clock) a lease was first renewed again after the store lost everything, since this gateway came.
     reborn_ms: Option<u64>,
+}
+
+/// A gateway that may have yet to find out that the store lost everything.
+#[derive(Debug, Clone, Copy)]
+struct Missing {
+    /// Until when its users may live if it is dead.
+    until: Instant,
+    /// When its lease was first seen again.
+    seen: Option<Instant>,
+    /// Whether it goes on, as far as is known: else it may have been stopped before it could assert its users.
+    goes_on: bool,
+}
+
+impl Missing {
+    /// Until when its users are waited for.
+    fn waited_for_until(&self) -> Instant {
+        let asserted = self.seen.filter(|_| self.goes_on).map(|seen| seen + ASSERT_TIME);
+        asserted.map_or(self.until, |asserted| asserted.min(self.until))
+    }
+
+    /// Takes over what is known of its lease now. `fresh`: of one that goes on it was not renewed for so long at most.
+    fn look(&mut self, lease: Option<&Renewed>, now_ms: u64, fresh: Duration) {
+        let Some(lease) = lease else { return };
+        self.seen.get_or_insert_with(Instant::now);
+        let renewed_for = Duration::from_millis(lease.renewed_ms.saturating_sub(lease.since_ms));
+        self.goes_on = renewed_for >= GOES_ON_TIME || lease.age(now_ms) <= fresh;
+    }
 }
 
 /// When (ms, by the store's clock) a lease was renewed last, and since when it is.
@@ -145,6 +174,7 @@ impl Leases {
             gateway: options.gateway.clone(),
             good_for: config.lease(),
             late_after: late_after(config),
+            renewal: config.renewal(),
             ttl: config.ttl,
             due_after: config.ttl + config.grace.max(config.renewal() + RENEWAL_DELAY_MAX),
             state: Mutex::default(),
@@ -231,7 +261,12 @@ impl Leases {
         if is_reborn && !is_first {
             state.reborn_ms = Some(born_us / 1000);
         }
-        state.note_missing(born_us, &leases, self.due_after);
+        state.note_missing(born_us, self.due_after);
+        for (name, gateway) in &mut state.missing {
+            gateway.look(leases.get(name), now_ms, 2 * self.renewal);
+        }
+        let now = Instant::now();
+        state.missing.retain(|_, gateway| gateway.until > now);
         let late: HashMap<String, u64> = leases
             .iter()
             .filter(|(_, lease)| lease.age(now_ms) > self.late_after)
@@ -266,7 +301,10 @@ impl Leases {
             told_ms: now_ms,
         };
         state.leases = leases;
-        let missing = state.missing.iter().map(|(gateway, until)| (gateway.clone(), *until));
+        let missing =
+            state.missing.iter().map(|(name, gateway)| (name, gateway.waited_for_until()));
+        let missing = missing.filter(|(_, until)| *until > now);
+        let missing = missing.map(|(name, until)| (name.clone(), until));
         Pulse {
             lost: (was_good == 0 || is_reborn) && !is_first,
             age: Some(Duration::from_micros((now_ms * 1000).saturating_sub(born_us))),
@@ -310,25 +348,17 @@ impl Renewed {
 
 impl State {
     /// Who had a lease in a store that has lost everything since, may have yet to find out.
-    fn note_missing(
-        &mut self,
-        born_us: u64,
-        leases: &HashMap<String, Renewed>,
-        due_after: Duration,
-    ) {
-        if let Some((ms, at)) = self.known.clock.filter(|_| born_us > self.known.born_us) {
-            let until = |lease: &Renewed| at + due_after.saturating_sub(lease.age(ms));
-            let had = self.leases.iter().map(|(gateway, lease)| (gateway.clone(), until(lease)));
-            self.missing.extend(had);
-        }
-        let now = Instant::now();
-        for (gateway, until) in &mut self.missing {
-            // It has found out, and asserts its users now.
-            if leases.contains_key(gateway) {
-                *until = (*until).min(now + ASSERT_TIME);
-            }
-        }
-        self.missing.retain(|_, until| *until > now);
+    fn note_missing(&mut self, born_us: u64, due_after: Duration) {
+        let Some((ms, at)) = self.known.clock.filter(|_| born_us > self.known.born_us) else {
+            return;
+        };
+        let missing = |lease: &Renewed| Missing {
+            until: at + due_after.saturating_sub(lease.age(ms)),
+            seen: None,
+            goes_on: false,
+        };
+        let had = self.leases.iter().map(|(gateway, lease)| (gateway.clone(), missing(lease)));
+        self.missing.extend(had);
     }
 }
 
@@ -415,20 +445,26 @@ mod tests {
 
     #[test]
     fn a_gateway_that_was_missing_is_waited_for_until_it_has_asserted_its_users() {
-        let lease = Renewed { renewed_ms: 900, since_ms: 0 };
-        let leases = HashMap::from([("g2".to_owned(), lease)]);
+        let lease = |renewed_ms, since_ms| Renewed { renewed_ms, since_ms };
+        let (due_after, fresh) = (Duration::from_secs(30), Duration::from_secs(1));
         let before = Known { clock: Some((1000, Instant::now())), ..Known::default() };
-        let mut state = State { known: before, leases: leases.clone(), ..State::default() };
-        let until = |state: &State| {
-            state.missing.get("g2").map(|until| until.saturating_duration_since(Instant::now()))
+        let leases = HashMap::from([("g2".to_owned(), lease(900, 0))]);
+        let mut state = State { known: before, leases, ..State::default() };
+        state.note_missing(1, due_after);
+        let mut gateway = state.missing["g2"];
+        let waits = |gateway: &Missing| {
+            gateway.waited_for_until().saturating_duration_since(Instant::now()).as_secs()
         };
-        state.note_missing(1, &HashMap::new(), Duration::from_secs(30));
-        assert!(until(&state).is_some_and(|time| time > Duration::from_secs(25)));
-        state.known.born_us = 1;
-        state.note_missing(1, &leases, Duration::from_secs(30));
-        assert!(until(&state).is_some_and(|time| !time.is_zero() && time <= ASSERT_TIME));
-        state.missing.insert("g2".to_owned(), Instant::now());
-        state.note_missing(1, &leases, Duration::from_secs(30));
-        assert_eq!(until(&state), None);
+        assert_eq!(waits(&gateway), 29, "it may be dead");
+        for (now_ms, seen, expected) in [
+            (2_000, None, 29),
+            (2_500, Some(lease(2_400, 2_400)), 1),
+            (3_500, Some(lease(2_400, 2_400)), 29),
+            (9_000, Some(lease(8_900, 2_400)), 1),
+            (20_000, Some(lease(8_900, 2_400)), 1),
+        ] {
+            gateway.look(seen.as_ref(), now_ms, fresh);
+            assert_eq!(waits(&gateway), expected, "at {now_ms}");
+        }
     }
 }
