@@ -175,7 +175,7 @@ fn a_run_with_every_kind_of_phase_adds_up_and_finds_no_fault() {
         assert!(whole["p50_ms"].as_f64() >= part["p50_ms"].as_f64(), "{whole} {part}");
     }
 
-    let is_live = |line: &&str| line.contains("s  open ") && line.contains("/114  connects ");
+    let is_live = |line: &&str| line.contains("s  open ") && line.contains("/120  connects ");
     let live: Vec<&str> = said.lines().filter(is_live).collect();
     assert!(live.len() > 5, "a line each second: {said}");
     let tells = ["pings ", "pushes ", "p99 connect ", "connecting ", "failed 0", "dropped 0"];
