@@ -1,7 +1,7 @@
 //! Workers that hang, which is told like their death.
 
 use std::path::Path;
-use std::process::Command;
+use std::process::{Child, Command};
 use std::thread::sleep;
 use std::time::Duration;
 
@@ -35,9 +35,14 @@ impl Drop for Hung {
     }
 }
 
-/// So long after `SHORT` began that its phases are over, and a worker that hangs is not missed yet.
-fn wait_for_the_comparison() {
+/// A short run, of which one worker hangs when its phases are over, and is not missed yet.
+fn one_hangs_while_views_are_compared(gateway: &Gateway, file: &Path) -> (Child, Hung) {
+    let json = format!("--json={}", file.display());
+    let run = loadtest(gateway, &[&SHORT[..], &[&json]].concat()).spawn().expect("it runs");
+    wait_until("all are connected", || gateway.connections() == 40);
+    let hung = Hung::new(workers_of(&run)[0]);
     sleep(Duration::from_secs(5));
+    (run, hung)
 }
 
 #[test]
@@ -65,11 +70,7 @@ fn a_worker_that_dies_before_it_has_compared_is_no_complete_run() {
     let gateway = Gateway::start();
     let folder = tempfile::tempdir().expect("a folder");
     let file = folder.path().join("report.json");
-    let json = format!("--json={}", file.display());
-    let run = loadtest(&gateway, &[&SHORT[..], &[&json]].concat()).spawn().expect("it runs");
-    wait_until("all are connected", || gateway.connections() == 40);
-    let hung = Hung::new(workers_of(&run)[0]);
-    wait_for_the_comparison();
+    let (run, hung) = one_hangs_while_views_are_compared(&gateway, &file);
     drop(hung);
     let output = run.wait_with_output().expect("it ends");
     let said = said(&output);
@@ -82,11 +83,7 @@ fn ctrl_c_while_views_are_compared_ends_only_the_waiting() {
     let gateway = Gateway::start();
     let folder = tempfile::tempdir().expect("a folder");
     let file = folder.path().join("report.json");
-    let json = format!("--json={}", file.display());
-    let run = loadtest(&gateway, &[&SHORT[..], &[&json]].concat()).spawn().expect("it runs");
-    wait_until("all are connected", || gateway.connections() == 40);
-    let hung = Hung::new(workers_of(&run)[0]);
-    wait_for_the_comparison();
+    let (run, hung) = one_hangs_while_views_are_compared(&gateway, &file);
     signal(run.id(), "-INT");
     let output = run.wait_with_output().expect("it ends");
     let said = said(&output);

@@ -83,16 +83,18 @@ fn time_of_return(contact: Contact, known: &Known, grace: Duration) -> (u64, u64
     let (blip, noticed) = if is_blip { (noticed, None) } else { (None, noticed) };
     let told = known.away.map(after);
     let reborn = known.reborn_ms.map(|ms| after((ms, ms)));
+    let owed_until = |&(since_ms, until_ms): &(u64, u64)| {
+        let is_all_told = !known.is_any_unheard_since(since_ms);
+        until_ms + if is_all_told { 0 } else { millis(owed_to_unheard(grace)) }
+    };
     let absences = [noticed, told, reborn].into_iter().flatten();
-    let owed_until_ms = absences
-        .clone()
-        .filter(|(since_ms, _)| known.is_any_unheard_since(*since_ms))
-        .map(|(_, until_ms)| until_ms + millis(owed_to_unheard(grace)))
-        .min();
-    let absences =
-        absences.map(|(since_ms, until_ms)| (since_ms, until_ms.max(owed_until_ms.unwrap_or(0))));
-    let open = absences.chain(blip).filter(|(_, until_ms)| *until_ms > now_ms);
-    open.reduce(|one, other| (one.0.min(other.0), one.1.max(other.1))).unwrap_or_default()
+    let open = absences.filter(|absence| owed_until(absence) > now_ms);
+    // What is owed counts from whoever was back first: Redis was back by then.
+    let owed_until_ms = open.clone().map(|absence| owed_until(&absence)).min().unwrap_or(0);
+    let blip = blip.into_iter().filter(|(_, until_ms)| *until_ms > now_ms);
+    let all = open.chain(blip).reduce(|one, other| (one.0.min(other.0), one.1.max(other.1)));
+    let (since_ms, until_ms) = all.unwrap_or_default();
+    (since_ms, until_ms.max(owed_until_ms))
 }
 
 /// From when to when the store was away before this gateway came, while what could not be told may still come.
@@ -239,6 +241,14 @@ mod tests {
             let after = window(Some(away), None, Some(80_000)).1;
             assert!(after <= NOW_MS + 1_000, "it died before");
         }
+    }
+
+    #[test]
+    fn an_absence_that_is_over_is_no_part_of_the_next_one_though_a_gateway_is_unheard() {
+        let ms = Duration::from_millis;
+        let absence = Trouble { began: ms(3_000), ended: ms(1_000), return_time: RETURN };
+        let window = window(Some((90_000, 93_000)), Some(absence), Some(97_000));
+        assert_eq!(window, (97_000, 99_000 + 4_000 + 2_500));
     }
 
     #[test]
